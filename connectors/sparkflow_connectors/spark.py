@@ -30,6 +30,7 @@ from sparkflow_connectors.roles import role
 from sparkflow_connectors.rows import file_pieces, packed_pieces
 from sparkflow_connectors.saved import load_model
 from sparkflow_connectors.schema import check_partitioning, resolve
+from sparkflow_connectors.spark_connect import driver_host
 from sparkflow_connectors.spark_errors import cancelled, lost, name_errors, noted, unread
 from sparkflow_connectors.spark_files import check_columns, parallelism, parquet_files
 from sparkflow_connectors.spark_group import JobGroup
@@ -206,7 +207,7 @@ class SparkEngine:
 
     def driver_host(self) -> str:
         with _jvm():
-            return str(self._spark.conf.get("spark.driver.host", "127.0.0.1"))
+            return driver_host(self._spark)
 
     def check(self, job: Job) -> None:
         if str(self._spark.conf.get("spark.dynamicAllocation.enabled", "false")).lower() == "true":
@@ -260,6 +261,8 @@ class SparkRun:
                 raise InvalidArgumentError("The DataFrame is empty: Spark ran no task for it")
         except Exception as error:  # a Py4J or Spark error of any kind: `ended` hands it to the launcher
             self._error = _as_ours(error, self._group.is_stopped())
+        finally:
+            self._group.leave()
 
     def ended(self) -> bool:
         if self._error is not None:
@@ -275,7 +278,11 @@ class SparkRun:
     def cancel(self) -> None:
         """Spark kills the tasks' Python processes; their children die with them."""
         if self._thread.is_alive():
-            self._group.cancel()
+            try:
+                self._group.cancel(_CANCEL_S)
+            except FailedPreconditionError as error:  # the tasks end themselves when their driver's line does
+                log.error("Spark's job of the training is not cancelled: %s", error.message)
+                return
             self._thread.join(_CANCEL_S)
         if self._thread.is_alive():
             log.error("Spark did not end job group %s within %g s", self._group.name, _CANCEL_S)

@@ -8,6 +8,7 @@ the files say of that column, Spark passes over.
 
 from __future__ import annotations
 
+import os
 import re
 from typing import Any
 
@@ -15,6 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from sparkflow_connectors.files import local_paths, of_folders, row_groups, without
 from sparkflow_connectors.schema import Columns
+from sparkflow_connectors.spark_connect import is_connect
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
 # Spark cuts long lists short ("... 38 more fields", "[file:/a/b..."): what a list holds is asked of a projection alone.
@@ -24,6 +26,8 @@ _SCAN = re.compile(
 )
 _COLUMNS = re.compile(r"Project \[(?:[^\s,()]+#\d+L?(?:, )?)+\]$")
 _PASSING = ("ColumnarToRow",)
+_LEAVES = "spark.sql.leafNodeDefaultParallelism"  # which the slots are by default
+_SPLITS = re.compile(r"\bRange \(.*\bsplits=(\d+)\)")
 _DEFAULT = "EXISTS_DEFAULT"  # of a column: what it is in files that were written before there was one
 _BY_ID = "spark.sql.parquet.fieldId.read.enabled"  # columns are then found by numbers, whatever their names are
 
@@ -35,6 +39,8 @@ def parquet_files(df: DataFrame) -> list[str] | None:
     if not places or str(df.sparkSession.conf.get(_BY_ID, "false")).lower() == "true":
         return None
     paths = local_paths(df.inputFiles())
+    if paths and is_connect(df.sparkSession) and not all(map(os.path.exists, paths)):  # of the server's machines
+        return None
     if paths and of_folders(paths) & {name.lower() for name in df.columns}:
         return None
     if paths and places > 1 and df.count() != sum(part.stop for part in row_groups(paths, {})):
@@ -57,9 +63,13 @@ def check_columns(df: DataFrame, paths: list[str], read: Columns) -> None:
 
 
 def parallelism(spark: SparkSession) -> int | None:
-    """Total slots as classic Spark tells them; None over Spark Connect, which does not."""
+    """Total slots as Spark tells them; None where it does not. Over Spark Connect it tells as how many parts a range
+    would be made."""
     context = getattr(spark, "_sc", None)
-    return None if context is None else int(context.defaultParallelism)
+    if context is not None:
+        return int(context.defaultParallelism)
+    found = _SPLITS.search(plan_of(spark.range(1)))
+    return None if found is None or spark.conf.get(_LEAVES, None) else int(found[1])
 
 
 def plan_of(df: DataFrame) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from typing import Any
 
@@ -9,7 +10,8 @@ from pyspark import InheritableThread
 from pyspark.sql import SparkSession
 
 from sparkflow_connectors.job import Job
-from sparkflow_connectors.spark_slots import SlotWatch
+from sparkflow_connectors.spark_connect import answered
+from sparkflow_connectors.spark_slots import SlotWatch, ToldStages, TrackedStages
 
 
 class JobGroup:
@@ -25,33 +27,48 @@ class JobGroup:
         self.name = f"sparkflow-{job.run_id}"
         self._title = f"sparkflow training {job.run_id}, attempt {job.attempt}"
         self._callers = None if self._context is None else self._context.getLocalProperty("spark.jobGroup.id")
+        self._told: Any = ToldStages()  # over Connect
 
     def thread(self, **options: Any) -> threading.Thread:
         """A thread with a JVM thread of its own in classic Spark, which is what a job group belongs to."""
         return InheritableThread(**options) if self._context is not None else threading.Thread(**options)
 
     def watch(self, workers: int) -> SlotWatch:
-        return SlotWatch(self._context, self._callers or self.name, workers)
+        if self._context is None:
+            return SlotWatch(self._told.held_by, workers)
+        return SlotWatch(TrackedStages(self._context.statusTracker(), self._callers or self.name).held_by, workers)
 
     def enter(self) -> None:
         """From the thread that runs the job."""
         if self._context is None:
             self._spark.addTag(self.name)
+            self._told.begin()
+            self._spark.registerProgressHandler(self._told)
         elif self._callers is None:
             self._context.setJobGroup(self.name, self._title, interruptOnCancel=True)
         else:
             self._context.addJobTag(self.name)
             self._context.setInterruptOnCancel(True)
 
-    def is_stopped(self) -> bool:
-        """Whether somebody has stopped the session: it is then an object without a JVM, and any error may tell so."""
-        return self._context is not None and self._context._jsc is None
+    def leave(self) -> None:
+        """From the same thread, when the job is over."""
+        if self._context is None:
+            with contextlib.suppress(ValueError):  # `enter` failed
+                self._spark.removeProgressHandler(self._told)
 
-    def cancel(self) -> None:
+    def is_stopped(self) -> bool:
+        """Whether somebody has stopped the session: it is then an object without a JVM, or a client without a channel,
+        and any error may tell so."""
+        if self._context is None:
+            return bool(getattr(self._spark, "is_stopped", False))
+        return self._context._jsc is None
+
+    def cancel(self, timeout_s: float) -> None:
+        """Raises FailedPreconditionError where a server of Spark Connect does not answer within `timeout_s`."""
         if self.is_stopped():
             return
         if self._context is None:
-            self._spark.interruptTag(self.name)
+            answered(self._spark, lambda: self._spark.interruptTag(self.name), timeout_s)
         elif self._callers is None:
             self._context.cancelJobGroup(self.name)
         else:

@@ -7,8 +7,9 @@ are free at once: behind another training, a streaming query, or executors that 
 from __future__ import annotations
 
 import logging
+import threading
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any
 
 from sparkflow_connectors.waiting import CLAIM_TIMEOUT_S, Patience
@@ -23,24 +24,23 @@ log = logging.getLogger("sparkflow")
 
 
 class SlotWatch:
-    """Looks at a job group of classic Spark, once a second at the most. (Over Connect there is nothing to look at.)"""
+    """Looks at a job, once a second at the most."""
 
-    def __init__(self, context: Any, group: str, workers: int):
-        self._tracker = None if context is None else context.statusTracker()
-        self._group, self._workers = group, workers
+    def __init__(self, held_by: Callable[[], str | None], workers: int):
+        """held_by: says what may hold the task slots that the job's tasks wait for; None where they wait for none."""
+        self._held_by, self._workers = held_by, workers
         self._next_s, self._patience = 0.0, Patience(_FIRST_WORD_S)
 
     def look(self) -> None:
-        """Raises FailedPreconditionError where none of the group's tasks ran for 600 s though some are to."""
-        if self._tracker is None or time.monotonic() < self._next_s:
+        """Raises FailedPreconditionError where none of the job's tasks ran for 600 s though some are to."""
+        if time.monotonic() < self._next_s:
             return
         self._next_s = time.monotonic() + _LOOK_EVERY_S
-        if not waits(self._tracker, self._group):
+        held_by = self._held_by()
+        if held_by is None:
             self._patience = Patience(_FIRST_WORD_S)
             return
         waited_s = self._patience.waited_s(_WAITING)
-        others = len(set(self._tracker.getActiveJobsIds()) - set(self._tracker.getJobIdsForGroup(self._group)))
-        held_by = f"other jobs of this application that run now: {others}"
         if waited_s > CLAIM_TIMEOUT_S:
             raise FailedPreconditionError(
                 f"Spark ran no task of this training in {waited_s:.0f} s: its {self._workers} tasks need as many free "
@@ -48,6 +48,41 @@ class SlotWatch:
                 "more cores; see its executors and stages in Spark's UI"
             )
         self._patience.say("waiting for %d free task slots of Spark; %s", self._workers, held_by)
+
+
+class TrackedStages:
+    """The stages of a job group of classic Spark. tracker: a pyspark.StatusTracker."""
+
+    def __init__(self, tracker: Any, group: str):
+        self._tracker, self._group = tracker, group
+
+    def held_by(self) -> str | None:
+        """As SlotWatch asks it."""
+        if not waits(self._tracker, self._group):
+            return None
+        others = len(set(self._tracker.getActiveJobsIds()) - set(self._tracker.getJobIdsForGroup(self._group)))
+        return f"other jobs of this application that run now: {others}"
+
+
+class ToldStages:
+    """The stages of a thread's job over Spark Connect: every two seconds its client calls this in that thread, as a
+    progress handler."""
+
+    def __init__(self) -> None:
+        self._thread, self._waits = 0, False
+
+    def begin(self) -> None:
+        """From that thread."""
+        self._thread = threading.get_ident()
+
+    def __call__(self, *, stages: Any = None, inflight_tasks: int = 0, done: bool = False, **others: Any) -> None:
+        if threading.get_ident() == self._thread:  # a client tells its handlers of all threads' jobs
+            unfinished = any(stage.num_completed_tasks < stage.num_tasks for stage in stages or ())
+            self._waits = unfinished and not inflight_tasks and not done
+
+    def held_by(self) -> str | None:
+        """As SlotWatch asks it."""
+        return "other jobs of the Spark Connect server may hold them" if self._waits else None
 
 
 def waits(tracker: Any, group: str) -> bool:

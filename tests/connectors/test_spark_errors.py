@@ -191,6 +191,9 @@ def ended(said: str, stopped: bool = False) -> None:
         def enter(self) -> None:
             pass
 
+        def leave(self) -> None:
+            pass
+
         def is_stopped(self) -> bool:
             return stopped
 

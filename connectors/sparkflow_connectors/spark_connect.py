@@ -1,0 +1,83 @@
+"""What a training asks of a Spark session that may be one of Spark Connect: a client of a server elsewhere.
+
+Such a client asks a server that is gone again and again, for ten minutes, whatever it is asked.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from pyspark.errors import PySparkException
+
+from sparkflow_runtime.wire.errors import FailedPreconditionError
+
+_ANSWER_S = 30.0
+_Found = TypeVar("_Found")
+
+
+def is_connect(spark: Any) -> bool:
+    return getattr(spark, "_sc", None) is None
+
+
+def answered(spark: Any, ask: Callable[[], _Found], timeout_s: float | None = None) -> _Found:
+    """What ask() returns. Raises FailedPreconditionError where a server of Spark Connect does not answer within 30 s,
+    or does not know the session any more."""
+    if not is_connect(spark):
+        return ask()
+    found: list[_Found] = []
+    errors: list[Exception] = []
+    limit_s = _ANSWER_S if timeout_s is None else timeout_s
+
+    def run() -> None:
+        try:
+            found.append(ask())
+        except Exception as error:  # raised below, in the thread that asks
+            errors.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(limit_s)
+    if found:
+        return found[0]
+    error = errors[0] if errors else None
+    if error is not None and not isinstance(error, (PySparkException, ValueError)):  # ValueError: its channel is closed
+        raise error
+    why = f"has not answered for {limit_s:g} s" if error is None else f"has no such session any more ({error})"
+    raise FailedPreconditionError(
+        f"The Spark Connect server at {spark.client.host} {why}; its log may say why. When it runs, train again in a "
+        "new session, which goes on from the last checkpoint"
+    ) from error
+
+
+def driver_host(spark: Any) -> str:
+    """The address at which tasks reach this process: Spark's driver, or over Connect a client that may be elsewhere."""
+    host = answered(spark, lambda: str(spark.conf.get("spark.driver.host", "127.0.0.1")))
+    if not is_connect(spark) or _is_here(host):
+        return host
+    with contextlib.suppress(OSError):
+        return _towards(spark.client.host)
+    return host
+
+
+def _is_here(host: str) -> bool:
+    """Whether it is an address of this machine."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host.strip("[]"), 0, type=socket.SOCK_STREAM)[0]
+        with socket.socket(family, kind, protocol) as found:
+            found.bind(address)
+    except OSError:
+        return False
+    return True
+
+
+def _towards(host: str) -> str:
+    """This machine's address on the way to that one; nothing is sent."""
+    family, kind, protocol, _, address = socket.getaddrinfo(host.strip("[]"), 9, type=socket.SOCK_DGRAM)[0]
+    with socket.socket(family, kind, protocol) as found:
+        found.connect(address)
+        own = str(found.getsockname()[0])
+    return f"[{own}]" if family == socket.AF_INET6 else own
