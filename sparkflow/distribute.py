@@ -1,5 +1,5 @@
 """Training without parameter servers: collectives between workers, and the optimizer over them; how clusters are
-found; and the strategy of one replica, which is all that there is of TensorFlow's strategies.
+found; and TensorFlow's strategies, in which a process is one replica.
 
 The collectives take TensorFlow's keys (tensorflow/python/ops/collective_ops.py); the optimizer and the hook do what
 Horovod's of these names do.
@@ -13,9 +13,19 @@ from sparkflow.train.distributed_optimizer import (
     DistributedOptimizer,
     broadcast_global_variables,
 )
+from sparkflow.train.strategies import (
+    CrossDeviceOps,
+    HierarchicalCopyAllReduce,
+    MirroredStrategy,
+    NcclAllReduce,
+    OneDeviceStrategy,
+    ReductionToOneDevice,
+    experimental,
+)
 from sparkflow.train.strategy import (
     InputContext,
     ReduceOp,
+    Strategy,
     get_loss_reduction,
     get_replica_context,
     get_strategy,
@@ -25,16 +35,24 @@ from sparkflow.train.strategy import (
 
 __all__ = [
     "BroadcastGlobalVariablesHook",
+    "CrossDeviceOps",
     "DistributedOptimizer",
+    "HierarchicalCopyAllReduce",
     "InputContext",
+    "MirroredStrategy",
+    "NcclAllReduce",
+    "OneDeviceStrategy",
     "ReduceOp",
+    "ReductionToOneDevice",
     "Server",
+    "Strategy",
     "all_gather",
     "all_reduce",
     "broadcast_global_variables",
     "broadcast_recv",
     "broadcast_send",
     "cluster_resolver",
+    "experimental",
     "get_loss_reduction",
     "get_replica_context",
     "get_strategy",

@@ -6,9 +6,9 @@ from importlib import import_module
 from typing import Any
 
 _PARTS = (
-    "autograph", "cluster_resolver", "crf", "data", "distributions", "eager", "estimator", "feature_column",
-    "framework", "graph_editor", "layers", "learn", "legacy_seq2seq", "lookup", "losses", "metrics", "opt", "predictor",
-    "rnn", "seq2seq", "slim", "sparsemax", "staging", "tensorboard", "tpu", "training", "util",
+    "autograph", "cluster_resolver", "crf", "data", "distribute", "distributions", "eager", "estimator",
+    "feature_column", "framework", "graph_editor", "layers", "learn", "legacy_seq2seq", "lookup", "losses", "metrics",
+    "opt", "predictor", "rnn", "seq2seq", "slim", "sparsemax", "staging", "tensorboard", "tpu", "training", "util",
 )  # fmt: skip
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from sparkflow.estimator.estimator import Estimator
+from sparkflow.estimator.replicas import server_of
 from sparkflow.session.server import Server
 from sparkflow.train.checkpoint_state import checkpoint_exists
 from sparkflow.train.cluster_resolver import CHIEFS
@@ -32,7 +33,7 @@ def run_task(
         time.sleep(spec.start_delay_secs)
         _evaluate_until(estimator, evaluate, spec.throttle_secs, end)
     elif kind == "worker" or kind in CHIEFS:
-        estimator._target = _server(estimator).target
+        estimator._target = estimator._target or _server(estimator).target
         train()
     else:
         raise ValueError(f"train_and_evaluate: TF_CONFIG's task type {kind!r} is no chief, worker, ps or evaluator")
@@ -41,9 +42,7 @@ def run_task(
 def _server(estimator: Estimator) -> Server:
     config = estimator.config
     _log.info("Starting the server of /job:%s/task:%d of %s", config.task_type, config.task_id, config.cluster_spec)
-    return Server(
-        config.cluster_spec, config.task_type, config.task_id, protocol=config.protocol, config=config.session_config
-    )
+    return server_of(config)
 
 
 def _evaluate_until(estimator: Estimator, evaluate: Callable[[int], Any], throttle_s: float, end: int | None) -> None:

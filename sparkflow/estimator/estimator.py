@@ -108,7 +108,7 @@ class Estimator:
     def _devices(self) -> Any:
         """In a cluster: variables on the parameter servers, all else on this task."""
         config = self._config
-        setter = config.device_fn
+        setter: Any = config.device_fn
         own = f"/job:{config.task_type}/task:{config.task_id}"
         if setter is None and replicas.number(config) > 1:
             setter = own

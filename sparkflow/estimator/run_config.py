@@ -8,6 +8,7 @@ from typing import Any
 
 from sparkflow.framework.graph import Operation
 from sparkflow.train.cluster_resolver import CHIEFS, read_tf_config
+from sparkflow.train.strategy import Strategy
 from sparkflow_runtime.wire.cluster import SCHEMES, ClusterSpec
 from sparkflow_runtime.wire.errors import UnimplementedError
 from sparkflow_runtime.wire.protos import ConfigProto
@@ -22,6 +23,8 @@ class RunConfig:
     task_type, task_id, cluster_spec, num_ps_replicas, num_worker_replicas (the chief is one), is_chief, master (the
     target of this task's sessions, "" without a cluster) and evaluation_master come from the environment. A cluster
     without a chief's job has worker 0 for its chief. save_checkpoints_secs and _steps: not both.
+    train_distribute: a tf.distribute strategy: MultiWorkerMirroredStrategy trains without parameter servers.
+    eval_distribute has no effect: whoever evaluates does so alone.
     Raises ValueError where a setting is out of its range or the cluster has two chiefs, InvalidArgumentError where
     TF_CONFIG cannot be read.
     """
@@ -48,11 +51,10 @@ class RunConfig:
         experimental_max_worker_delay_secs: float | None = None,
         session_creation_timeout_secs: float = 7200,
     ):
-        if any(s is not None for s in (train_distribute, eval_distribute, experimental_distribute)):
-            raise UnimplementedError(
-                "RunConfig: distribution strategies are not supported; a cluster with parameter servers is: "
-                "TF_CONFIG and train_and_evaluate"
-            )
+        given = experimental_distribute
+        self.train_distribute = train_distribute or getattr(given, "train_distribute", None)
+        self.eval_distribute = eval_distribute or getattr(given, "eval_distribute", None)
+        _check_strategies(self.train_distribute, self.eval_distribute, getattr(given, "remote_cluster", None))
         secs, steps = save_checkpoints_secs, save_checkpoints_steps
         if secs is _USE_DEFAULT:
             secs = _DEFAULT_SAVE_S if steps is _USE_DEFAULT else None
@@ -127,8 +129,18 @@ class RunConfig:
         return made
 
 
+def _check_strategies(train: Any, evaluate: Any, remote_cluster: Any) -> None:
+    for name, given in (("train_distribute", train), ("eval_distribute", evaluate)):
+        if given is not None and not isinstance(given, Strategy):
+            raise TypeError(f"RunConfig: {name} must be a tf.distribute.Strategy, got {given!r}")
+    if remote_cluster is not None:
+        raise UnimplementedError(
+            "RunConfig: remote_cluster is not supported: start train_and_evaluate under TF_CONFIG in each task instead"
+        )
+
+
 _REPLACEABLE = {
     "model_dir", "tf_random_seed", "save_summary_steps", "save_checkpoints_steps", "save_checkpoints_secs",
     "session_config", "keep_checkpoint_max", "keep_checkpoint_every_n_hours", "log_step_count_steps", "device_fn",
-    "protocol", "session_creation_timeout_secs",
+    "protocol", "session_creation_timeout_secs", "train_distribute", "eval_distribute",
 }  # fmt: skip

@@ -65,36 +65,20 @@ class Group:
         return _carried(x, run)
 
 
-class DistributedOptimizer(Optimizer):
-    """An optimizer over the mean of all workers' gradients; each worker wraps its own, in a graph built alike.
+class Means:
+    """Called with pairs of a gradient and a variable: the same with the means of all workers' gradients. What are such
+    means already stay. sparse_as_dense: as DistributedOptimizer has it."""
 
-    optimizer: computes and applies the gradients. num_replicas: how many workers. timeout_s: after which a step fails
-    with DeadlineExceededError naming the workers that did not come; 0 waits. group_key: for several groups at once.
-    Small dense gradients of one dtype travel packed. A sparse gradient (IndexedSlices) becomes the rows of all workers,
-    in the workers' order; sparse_as_dense adds the whole table instead, which pays for small ones.
-    The variables must begin alike on all workers: see `broadcast_global_variables`. Nobody else initializes a worker's
-    variables, so a MonitoredTrainingSession is given is_chief=True on every worker, and a checkpoint_dir on one.
-    """
+    def __init__(self, group: Group, sparse_as_dense: bool = False):
+        self._group, self._dense = group, sparse_as_dense
 
-    def __init__(
-        self,
-        optimizer: Optimizer,
-        num_replicas: int,
-        name: str | None = None,
-        timeout_s: float = 0.0,
-        group_key: int = _GROUP_KEY,
-        sparse_as_dense: bool = False,
-    ):
-        super().__init__(False, name or f"Distributed{optimizer.get_name()}")
-        self._opt, self._group, self._dense = optimizer, Group(num_replicas, group_key, timeout_s), sparse_as_dense
-
-    def compute_gradients(self, *args: Any, **kwargs: Any) -> GradsAndVars:
-        """As Optimizer.compute_gradients, of all workers: the same on each."""
-        pairs = self._opt.compute_gradients(*args, **kwargs)
-        if self._group.size == 1:
+    def __call__(self, pairs: GradsAndVars) -> GradsAndVars:
+        means: set[Any] = get_default_graph().extra.setdefault("means_of_workers", set())
+        if self._group.size == 1 or all(_tensor(grad) in means for grad, _ in pairs if grad is not None):
             return pairs
-        with get_default_graph().name_scope(self._name + "_all_reduce"):
-            return self._reduced(pairs)
+        made = self._reduced(pairs)
+        means.update(_tensor(grad) for grad, _ in made if grad is not None)
+        return made
 
     def _reduced(self, pairs: GradsAndVars) -> GradsAndVars:
         if self._dense:
@@ -129,6 +113,39 @@ class DistributedOptimizer(Optimizer):
         all_of = array.reshape(self._group.gather(array_join.concat(flat, 0)), [self._group.size, sum(sizes)])
         parts = array_join.split(all_of, sizes, 1)
         return [array.reshape(p, [-1, *t.shape.as_list()[1:]]) for p, t in zip(parts, tensors, strict=True)]
+
+
+class DistributedOptimizer(Optimizer):
+    """An optimizer over the mean of all workers' gradients; each worker wraps its own, in a graph built alike.
+
+    optimizer: computes and applies the gradients. num_replicas: how many workers. timeout_s: after which a step fails
+    with DeadlineExceededError naming the workers that did not come; 0 waits. group_key: for several groups at once.
+    Small dense gradients of one dtype travel packed. A sparse gradient (IndexedSlices) becomes the rows of all workers,
+    in the workers' order; sparse_as_dense adds the whole table instead, which pays for small ones.
+    The variables must begin alike on all workers: see `broadcast_global_variables`. Nobody else initializes a worker's
+    variables, so a MonitoredTrainingSession is given is_chief=True on every worker, and a checkpoint_dir on one.
+    """
+
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        num_replicas: int,
+        name: str | None = None,
+        timeout_s: float = 0.0,
+        group_key: int = _GROUP_KEY,
+        sparse_as_dense: bool = False,
+    ):
+        super().__init__(False, name or f"Distributed{optimizer.get_name()}")
+        self._opt, self._num_replicas = optimizer, num_replicas
+        self._means = Means(Group(num_replicas, group_key, timeout_s), sparse_as_dense)
+
+    def compute_gradients(self, *args: Any, **kwargs: Any) -> GradsAndVars:
+        """As Optimizer.compute_gradients, of all workers: the same on each."""
+        pairs = self._opt.compute_gradients(*args, **kwargs)
+        if self._num_replicas == 1:
+            return pairs
+        with get_default_graph().name_scope(self._name + "_all_reduce"):
+            return self._means(pairs)
 
     def apply_gradients(
         self, grads_and_vars: Iterable[tuple[Any, Any]], global_step: Variable | None = None, name: str | None = None
@@ -192,6 +209,10 @@ def _carried(x: Tensor, run: Callable[[Tensor], Tensor], as_it_is: Sequence[dtyp
     if kind in _CAST:
         return math.cast(run(math.cast(x, _CAST[kind])), kind)
     return math_special.bitcast(run(math_special.bitcast(x, _BITCAST[kind])), kind)
+
+
+def _tensor(grad: Any) -> Tensor:
+    return grad.values if isinstance(grad, IndexedSlices) else grad
 
 
 def _as_dense(grad: Any, var: Any) -> Any:

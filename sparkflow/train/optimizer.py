@@ -14,6 +14,7 @@ from sparkflow.ops import array, array_select, control_flow, math, math_reduce, 
 from sparkflow.ops.partitioned_variables import PartitionedVariable
 from sparkflow.ops.variables import Variable
 from sparkflow.train import slots
+from sparkflow.train.strategy import get_strategy
 from sparkflow_runtime.wire import dtypes
 from sparkflow_runtime.wire.collector import paused
 
@@ -122,7 +123,7 @@ class Optimizer:
         pairs = [(_gradient(grad), var) for grad, var in grads_and_vars]
         if not pairs:
             raise ValueError("No variables provided.")
-        used = [(grad, var) for grad, var in pairs if grad is not None]
+        used = get_strategy().reduced((grad, var) for grad, var in pairs if grad is not None)
         if not used:
             raise ValueError(f"No gradients provided for any variable: {[str(v) for _, v in pairs]}.")
         graph = get_default_graph()

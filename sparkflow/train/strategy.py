@@ -1,11 +1,9 @@
-"""tf.distribute's default strategy: one replica, as programs that ask for the strategy find it where none is chosen.
-
-Training in a cluster is that of replica_device_setter, SyncReplicasOptimizer and DistributedOptimizer.
-"""
+"""tf.distribute.Strategy, and the default one: one replica, as programs that ask for the strategy find it where none is
+chosen. The others are in strategies.py."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from enum import Enum
@@ -61,16 +59,25 @@ class _DatasetIterator:
     initializer = property(initialize)
 
 
-class DefaultStrategy:
-    """One replica that does what a program without a strategy does."""
+class Strategy:
+    """A process is one replica, which does what a program without a strategy does."""
 
     num_replicas_in_sync = 1
-    cluster_resolver = None
+    cluster_resolver: Any = None
 
     @contextmanager
-    def scope(self) -> Iterator[DefaultStrategy]:
-        """Variables and all else are made as outside."""
-        yield self
+    def scope(self) -> Iterator[Strategy]:
+        """get_strategy() gives it meanwhile, and optimizers apply what `reduced` makes of gradients. Variables and all
+        else are made as outside."""
+        before = _CURRENT.set(self)
+        try:
+            yield self
+        finally:
+            _CURRENT.reset(before)
+
+    def reduced(self, grads_and_vars: Iterable[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
+        """The pairs as all replicas apply them."""
+        return list(grads_and_vars)
 
     def run(self, fn: Callable[..., Any], args: Sequence[Any] = (), kwargs: Any = None, options: Any = None) -> Any:
         return fn(*args, **(kwargs or {}))
@@ -127,7 +134,7 @@ class DefaultStrategy:
 
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(
-            f"The default strategy has no {name!r} here. tf.train.replica_device_setter, "
+            f"{type(self).__name__} has no {name!r} here. tf.train.replica_device_setter, "
             "tf.train.SyncReplicasOptimizer and tf.distribute.DistributedOptimizer train in a cluster"
         )
 
@@ -135,11 +142,14 @@ class DefaultStrategy:
 class DefaultReplicaContext:
     """What code of the only replica finds."""
 
-    num_replicas_in_sync = 1
     replica_id_in_sync_group = 0
 
     @property
-    def strategy(self) -> DefaultStrategy:
+    def num_replicas_in_sync(self) -> int:
+        return self.strategy.num_replicas_in_sync
+
+    @property
+    def strategy(self) -> Strategy:
         return get_strategy()
 
     @property
@@ -167,18 +177,19 @@ class DefaultReplicaContext:
         return nest.map_structure(lambda x: array.identity(convert_to_tensor(x)), value)
 
 
-_STRATEGY, _CONTEXT = DefaultStrategy(), DefaultReplicaContext()
+_STRATEGY, _CONTEXT = Strategy(), DefaultReplicaContext()
+_CURRENT: ContextVar[Strategy] = ContextVar("the strategy whose scope this is", default=_STRATEGY)
 _TOGETHER: ContextVar[bool] = ContextVar("code runs for all replicas together", default=False)
 
 
-def get_strategy() -> DefaultStrategy:
-    """The default strategy, of one replica: there are no others here."""
-    return _STRATEGY
+def get_strategy() -> Strategy:
+    """That of the scope around, else the default one."""
+    return _CURRENT.get()
 
 
 def has_strategy() -> bool:
-    """Whether one other than the default was chosen: never."""
-    return False
+    """Whether one other than the default was chosen."""
+    return _CURRENT.get() is not _STRATEGY
 
 
 def get_replica_context() -> DefaultReplicaContext | None:

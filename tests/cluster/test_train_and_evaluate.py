@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import sparkflow as tf
@@ -52,13 +53,14 @@ def _addresses(count: int) -> list[str]:
     return found
 
 
-def test_chief_worker_servers_and_evaluator(tmp_path: Path) -> None:
-    (tmp_path / "program.py").write_text(PROGRAM)
-    chief, worker, *servers = _addresses(4)
-    cluster = {"chief": [chief], "worker": [worker], "ps": servers}
+def _run(
+    tmp_path: Path, program: str, cluster: dict[str, list[str]], order: list[tuple[str, int]]
+) -> dict[tuple[str, int], str]:
+    """What the processes of a cluster's tasks said, all of which ended well but for servers, which end never."""
+    (tmp_path / "program.py").write_text(program)
     tasks: dict[tuple[str, int], subprocess.Popen[str]] = {}
     try:
-        for kind, index in (("ps", 0), ("ps", 1), ("worker", 0), ("chief", 0), ("evaluator", 0)):
+        for kind, index in order:
             told = {"cluster": cluster, "task": {"type": kind, "index": index}}
             here = {**os.environ, "TF_CONFIG": json.dumps(told), "SPARKFLOW_SECRET": "5" * 32, "OMP_NUM_THREADS": "1"}
             here["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
@@ -67,13 +69,82 @@ def test_chief_worker_servers_and_evaluator(tmp_path: Path) -> None:
                 env=here, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
             )  # fmt: skip
         said = {key: task.communicate(timeout=200)[0] for key, task in tasks.items() if key[0] != "ps"}
-        assert [tasks[key].returncode for key in said] == [0, 0, 0], said
-        assert tasks["ps", 0].poll() is None and tasks["ps", 1].poll() is None  # until they are killed
+        assert [tasks[key].returncode for key in said] == [0] * len(said), said
+        assert all(tasks[key].poll() is None for key in tasks if key[0] == "ps")
+        return said
     finally:
         for task in tasks.values():
             task.kill()
             task.wait()
+
+
+def test_chief_worker_servers_and_evaluator(tmp_path: Path) -> None:
+    chief, worker, *servers = _addresses(4)
+    cluster = {"chief": [chief], "worker": [worker], "ps": servers}
+    order = [("ps", 0), ("ps", 1), ("worker", 0), ("chief", 0), ("evaluator", 0)]
+    said = _run(tmp_path, PROGRAM, cluster, order)
     assert "'global_step': np.int64(20" in said["evaluator", 0]
     path = tf.train.latest_checkpoint(str(tmp_path / "model"))
     assert path is not None and int(tf.train.load_variable(path, "global_step")) >= 200
     assert abs(tf.train.load_variable(path, "line/kernel").reshape(-1) - [1, 2, 3]).max() < 0.5
+
+
+# Of a table and a line; each worker has its own rows, and every other one of all.
+MIRRORED = """
+import sys
+import numpy as np
+import sparkflow as tf
+
+rng = np.random.default_rng(0)
+X, I = rng.random((64, 3), np.float32), rng.integers(0, 9, 64)
+Y = X @ np.array([[1.0], [2.0], [3.0]], np.float32)
+
+
+def model(features, labels, mode):
+    table = tf.get_variable("table", [9, 1], initializer=tf.random_normal_initializer(0, 0.1))
+    y = tf.layers.dense(features["x"], 1, name="line") + tf.nn.embedding_lookup(table, features["i"])
+    loss = tf.losses.mean_squared_error(labels, y)
+    opt = tf.train.MomentumOptimizer(0.02, 0.5)
+    train_op = opt.minimize(loss, tf.train.get_global_step())
+    return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+
+def rows(input_context=None):
+    data = tf.data.Dataset.from_tensor_slices(({"x": X, "i": I}, Y))
+    count = input_context.num_input_pipelines
+    data = data.shard(count, input_context.input_pipeline_id)
+    return data.repeat().batch(input_context.get_per_replica_batch_size(16))
+
+
+strategy = tf.distribute.experimental.MultiWorkerMirroredStrategy()
+config = tf.estimator.RunConfig(save_checkpoints_steps=20, train_distribute=strategy)
+estimator = tf.estimator.Estimator(model, sys.argv[1], config)
+spec = tf.estimator.EvalSpec(rows, steps=8, start_delay_secs=0, throttle_secs=0)
+for end in (30, 40):  # the second time from the checkpoint of the first
+    found = tf.estimator.train_and_evaluate(estimator, tf.estimator.TrainSpec(rows, max_steps=end), spec)
+    if config.task_type == "evaluator":
+        break
+print("found", found[0], strategy.num_replicas_in_sync)
+"""
+
+
+def test_workers_that_apply_the_mean_of_their_gradients(tmp_path: Path) -> None:
+    """Two workers with a half of each batch come to what one with all of it does."""
+    found = {}
+    for name, cluster, order in (
+        ("one", {}, [("worker", 0)]),
+        ("two", {"worker": _addresses(2)}, [("worker", 0), ("worker", 1), ("evaluator", 0)]),
+        ("with a chief", {"chief": _addresses(1), "worker": _addresses(1)}, [("worker", 0), ("chief", 0)]),
+    ):
+        (tmp_path / name).mkdir()
+        said = _run(tmp_path / name, MIRRORED, cluster, order)
+        assert name != "two" or "'global_step': np.int64(" in said["evaluator", 0]
+        path = tf.train.latest_checkpoint(str(tmp_path / name / "model"))
+        assert path is not None and path.endswith("-40")
+        found[name] = {v: tf.train.load_variable(path, v) for v, _ in tf.train.list_variables(path)}
+        events = list((tmp_path / name / "model").glob("events*"))
+        assert len(events) <= 2  # of two trainings of one process
+    for other in ("two", "with a chief"):
+        assert found[other].keys() == found["one"].keys()
+        for v, value in found["one"].items():
+            np.testing.assert_allclose(found[other][v], value, rtol=2e-4, atol=2e-6, err_msg=v)
