@@ -1,5 +1,5 @@
 """tf.keras: what graph-mode programs take of it: layers and models that are called on tensors, data, categories,
-activations, initializers, penalties, constraints, and functions of tensors by Keras' names.
+activations, initializers, penalties, constraints, losses, and functions of tensors by Keras' names.
 
 Models are not compiled and fitted: tf.train's optimizers and tf.estimator train what they compute.
 """
@@ -10,8 +10,8 @@ from importlib import import_module
 from typing import Any
 
 _PARTS = (
-    *("activations", "backend", "constraints", "datasets", "initializers", "layers", "models", "regularizers"),
-    "utils",
+    *("activations", "backend", "constraints", "datasets", "initializers", "layers", "losses", "models"),
+    *("regularizers", "utils"),
 )
 _NAMES = {"Input": "layers", "Model": "models", "Sequential": "models"}
 
