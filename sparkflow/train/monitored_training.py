@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from sparkflow.train import hooks as train_hooks
 from sparkflow.train.monitored_session import (
     ChiefSessionCreator,
     MonitoredSession,
@@ -43,12 +44,11 @@ def MonitoredTrainingSession(
     or checkpoint_dir. max_wait_secs: how long a worker waits for the chief.
     """
     scaffold = scaffold or Scaffold()
-    all_hooks = list(hooks or ())
     if not is_chief:
         creator: SessionCreator = WorkerSessionCreator(scaffold, master, config, max_wait_secs)
-        return MonitoredSession(creator, all_hooks, stop_grace_period_secs)
+        return MonitoredSession(creator, hooks, stop_grace_period_secs)
     creator = ChiefSessionCreator(scaffold, master, config, checkpoint_dir)
-    all_hooks += chief_only_hooks or ()
+    all_hooks = list(chief_only_hooks or ())
     directory = summary_dir or checkpoint_dir
     if directory and log_step_count_steps:
         all_hooks.append(StepCounterHook(log_step_count_steps, output_dir=directory))
@@ -59,6 +59,11 @@ def MonitoredTrainingSession(
     if checkpoint_dir and (steps or secs):
         saving: Callable[..., CheckpointSaverHook] = CheckpointSaverHook
         all_hooks.append(saving(checkpoint_dir, secs, steps, scaffold=scaffold, save_graph_def=save_graph_def))
+    # The caller's come last: one that fails loses no step that was to be saved, and at their end the last one is saved.
+    # But what a NaN has spoiled is not saved.
+    others = train_hooks.checked(hooks)
+    watching = [hook for hook in others if isinstance(hook, train_hooks.NanTensorHook)]
+    all_hooks = [*watching, *all_hooks, *(hook for hook in others if hook not in watching)]
     return MonitoredSession(creator, all_hooks, stop_grace_period_secs)
 
 

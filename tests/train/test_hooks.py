@@ -191,3 +191,35 @@ def test_summaries_keep_their_distance(graph: Any, tmp_path: Any) -> None:
             session.run(train_op)
     written = [e.step for e in events(tmp_path) if any(v.tag == "loss" for v in e.summary.value)]
     assert written == [1, 4, 7, 10]
+
+
+def test_the_callers_hooks_find_what_was_saved(model: Any, tmp_path: Any) -> None:
+    """The session's own hooks come before them, after each run and at the end."""
+
+    class Look(tf.train.SessionRunHook):
+        found: tuple[str, ...] = ()
+
+        def after_run(self, run_context: Any, run_values: Any) -> None:
+            self.end(run_context.session)
+
+        def end(self, session: Any) -> None:
+            self.found += (os.path.basename(tf.train.latest_checkpoint(str(tmp_path))),)
+
+    look = Look()
+    with tf.train.MonitoredTrainingSession(
+        checkpoint_dir=str(tmp_path), hooks=[look], save_checkpoint_steps=2, save_summaries_steps=None
+    ) as session:
+        run_all(session, model[1], 3)
+    assert look.found == ("model.ckpt-0", "model.ckpt-2", "model.ckpt-2", "model.ckpt-3")
+
+
+def test_no_checkpoint_is_of_a_step_that_found_nan(model: Any, tmp_path: Any) -> None:
+    loss = tf.constant(2.0) - model[2]
+    watch = tf.train.NanTensorHook(tf.sqrt(loss))
+    session = tf.train.MonitoredTrainingSession(
+        checkpoint_dir=str(tmp_path), hooks=[watch], save_checkpoint_steps=1, save_summaries_steps=None
+    )
+    with pytest.raises(tf.train.NanLossDuringTrainingError), session:
+        run_all(session, model[1], 9)
+    last = tf.train.load_variable(str(tmp_path), "global_step")
+    assert last <= 2
