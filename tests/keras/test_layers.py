@@ -295,3 +295,26 @@ def test_a_stand_alone_cell_and_masked_steps_by_hand(graph: Any) -> None:
         assert outputs[..., 0].tolist() == [[0, 0, 2, 2], [0, 5, 11, 18]]
         assert last[:, 0].tolist() == state[:, 0].tolist() == [2, 18]
         assert found[True, unroll][1][..., 0].tolist() == [[0, 0, 2, 0], [0, 5, 11, 18]]
+
+
+def test_a_wrapper_of_ones_own(graph: Any) -> None:
+    """The numbers and the names are those of TensorFlow's Keras 2."""
+
+    class Scaled(layers.Wrapper):
+        def build(self, input_shape: Any) -> None:
+            self.scale = self.add_weight(name="scale", shape=[3], initializer="ones")
+            super().build(input_shape)
+
+        def call(self, x: Any) -> Any:
+            return x + self.layer(x) * self.scale
+
+    wrapped = Scaled(
+        layers.Dense(3, kernel_initializer="ones", kernel_regularizer=tf.keras.regularizers.l2(0.5)), name="mine"
+    )
+    y = wrapped(tf.ones([2, 3]))
+    assert [v.name for v in wrapped.trainable_weights] == ["mine/scale:0", "mine/kernel:0", "mine/bias:0"]
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        assert session.run(y).tolist() == [[4] * 3] * 2 and session.run(wrapped.losses) == [4.5]
+    with pytest.raises(ValueError, match="initialize `Scaled` layer with a Keras layer, got 3"):
+        Scaled(3)

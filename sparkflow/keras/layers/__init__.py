@@ -82,7 +82,7 @@ from sparkflow.keras.layers.pooling import (
     MaxPooling2D,
     MaxPooling3D,
 )
-from sparkflow.keras.layers.recurrent import GRU, LSTM, RNN, Bidirectional, SimpleRNN, TimeDistributed
+from sparkflow.keras.layers.recurrent import GRU, LSTM, RNN, Bidirectional, SimpleRNN, TimeDistributed, Wrapper
 from sparkflow.layers.input_spec import InputSpec
 
 Convolution1D, Convolution2D, Convolution3D = Conv1D, Conv2D, Conv3D

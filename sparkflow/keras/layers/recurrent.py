@@ -196,16 +196,26 @@ def clone(layer: Any, **changes: Any) -> Any:
     return type(layer).from_config(config)
 
 
-class TimeDistributed(Layer):
-    """A layer on every step of [batch, steps, ...], with the same variables."""
-
-    supports_masking = True
+class Wrapper(Layer):
+    """What a subclass does with another layer, self.layer, whose variables are then this one's too."""
 
     def __init__(self, layer: Any, **kwargs: Any):
         if not isinstance(layer, Layer):
-            raise ValueError(f"Please initialize `TimeDistributed` layer with a Keras layer, got {layer!r}")
+            raise ValueError(f"Please initialize `{type(self).__name__}` layer with a Keras layer, got {layer!r}")
         super().__init__(**kwargs)
         self.layer = layer
+
+    def build(self, input_shape: Any) -> None:
+        """The other's variables, if it has none yet, are named in this layer's scope."""
+        if not self.layer.built:
+            self.layer.build_here(TensorShape(input_shape), self._dtype)
+        self.built = True
+
+
+class TimeDistributed(Wrapper):
+    """A layer on every step of [batch, steps, ...], with the same variables."""
+
+    supports_masking = True
 
     def build(self, input_shape: Any) -> None:
         """The variables are named in this layer's scope."""
