@@ -12,7 +12,8 @@ import cloudpickle
 
 import sparkflow as tf
 from sparkflow import experimental
-from sparkflow.distribute import broadcast_global_variables
+from sparkflow.distribute import broadcast_global_variables, cluster_resolver
+from sparkflow.distribute import experimental as strategies
 from sparkflow_connectors.assembly import assembled, op_name, placeholders
 from sparkflow_connectors.feeding import JOIN
 from sparkflow_connectors.initial import own_init_ops
@@ -21,7 +22,7 @@ from sparkflow_connectors.predictions import arrow_type
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
 _JOIN_GROUP = 0x5F10  # a group of its own, apart from the model's
-_MEANS = ("CollectiveReduce", "CollectiveGather")  # what a DistributedOptimizer has
+_MEANS = ("CollectiveReduce", "CollectiveGather")  # what the sums of gradients are
 _INPUT = "sparkflow_input"  # a column may be called as one of the model's variables
 EVAL_BATCH = 8192
 
@@ -102,6 +103,16 @@ def _config(job: Job, rank: int, cluster: dict[str, Sequence[str]]) -> Any:
     return config.of_task(cluster, "worker", rank)
 
 
+def _together(job: Job, cluster: dict[str, Sequence[str]]) -> Any:
+    """In which the model function's optimizer applies the mean of all workers' gradients, where nobody else adds them
+    up."""
+    if job.strategy != ALL_REDUCE:
+        return nullcontext()
+    return strategies.MultiWorkerMirroredStrategy(
+        cluster_resolver=cluster_resolver.SimpleClusterResolver(tf.train.ClusterSpec(cluster))
+    ).scope()
+
+
 def training_graph(job: Job, rank: int, cluster: dict[str, Sequence[str]]) -> TrainingGraph:
     """Build the graph of worker `rank`. All workers build the same variables in the same order on the same servers."""
     graph = tf.Graph()
@@ -114,7 +125,8 @@ def training_graph(job: Job, rank: int, cluster: dict[str, Sequence[str]]) -> Tr
         with tf.name_scope(_INPUT), tf.device(worker):
             queue = input_queue(job)
             features, labels = assembled(job.columns, _columns(job, queue.taken))
-        spec = call_model_fn(job, features, labels, tf.estimator.ModeKeys.TRAIN, config)
+        with _together(job, cluster):
+            spec = call_model_fn(job, features, labels, tf.estimator.ModeKeys.TRAIN, config)
         tf.summary.scalar("loss", spec.loss)
         summary = tf.summary.merge_all()
         shared = job.shared_device if job.strategy == ALL_REDUCE else None  # otherwise as the setter says
@@ -214,8 +226,8 @@ def _check_sync(job: Job, graph: Any, spec: Any) -> None:
         # The trainer's own broadcasts of variables say nothing.
         if job.workers > 1 and not any(op.type.startswith(_MEANS) for op in graph.get_operations()):
             raise InvalidArgumentError(
-                "strategy='all_reduce' needs a model that trains with sparkflow.distribute.DistributedOptimizer, and "
-                "this one does not: wrap its optimizer, or pass strategy='ps'"
+                "strategy='all_reduce' needs a model that trains with an optimizer of tf.train, whose gradients the "
+                "workers add up, and this one does not: use one, or pass strategy='ps'"
             )
         return
     aggregates = any(op.type.endswith("ConditionalAccumulator") for op in graph.get_operations())

@@ -44,6 +44,7 @@ class Optimizer:
         self._use_locking, self._name = use_locking, name
         self._slots: dict[str, dict[VarKey, Variable]] = {}  # slot name -> primary's key -> slot
         self._non_slot: dict[tuple[str, Graph], Variable] = {}
+        self._settings: frozenset[str] = frozenset()  # the attributes that it had before it was first applied
 
     def get_name(self) -> str:
         return self._name
@@ -127,6 +128,7 @@ class Optimizer:
         if not used:
             raise ValueError(f"No gradients provided for any variable: {[str(v) for _, v in pairs]}.")
         graph = get_default_graph()
+        self._settings = self._settings or frozenset(vars(self))
         with graph.control_dependencies(None):
             self._create_slots([var for _, var in used])
         with graph.name_scope(name or self._name) as scope:
@@ -157,6 +159,11 @@ class Optimizer:
         with graph.control_dependencies([self._finish(updates, "update")]), graph.colocate_with(global_step):
             one = convert_to_tensor(1, global_step.dtype.base_dtype, name="value")
             return state.assign_add(global_step, one, name=scope).op
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what it has made in graphs: a model function that holds it goes to other processes."""
+        kept = {k: v for k, v in vars(self).items() if k in (self._settings or vars(self))}
+        return kept | {"_slots": {}, "_non_slot": {}, "_settings": frozenset()}
 
     # ------------------------------------------------------------------ slots
 

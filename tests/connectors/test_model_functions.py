@@ -92,6 +92,26 @@ def _plain(features: Any, labels: Any, mode: str) -> Any:
     return _spec(mode, features, labels, tf.get_variable("w", []))
 
 
+def _by_hand(features: Any, labels: Any, mode: str) -> Any:
+    w = tf.get_variable("w", [])
+    if mode != MODES.TRAIN:
+        return _spec(mode, features, labels, w)
+    loss = tf.reduce_mean(tf.square(features["x"] * w - labels))
+    with tf.control_dependencies([w.assign_sub(0.1 * tf.gradients(loss, w)[0])]):
+        train_op = tf.train.get_global_step().assign_add(1).op
+    return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+
+def _wrapped(features: Any, labels: Any, mode: str, config: Any) -> Any:
+    w = tf.get_variable("w", [])
+    if mode != MODES.TRAIN:
+        return _spec(mode, features, labels, w)
+    loss = tf.reduce_mean(tf.square(features["x"] * w - labels))
+    optimizer = tf.distribute.DistributedOptimizer(tf.train.GradientDescentOptimizer(0.1), config.num_worker_replicas)
+    train_op = optimizer.minimize(loss, tf.train.get_global_step())
+    return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+
 def _synchronous(features: Any, labels: Any, mode: str) -> Any:
     w = tf.get_variable("w", [])
     if mode != MODES.TRAIN:
@@ -112,7 +132,7 @@ def _without_its_hook(features: Any, labels: Any, mode: str) -> Any:
     ("model_fn", "options", "message"),
     [
         (_plain, {"sync": True}, "needs a model that trains with tf.train.SyncReplicas"),
-        (_plain, {"strategy": "all_reduce"}, "trains with sparkflow.distribute.DistributedOptimizer"),
+        (_by_hand, {"strategy": "all_reduce"}, "trains with an optimizer of tf.train"),
         (_synchronous, {"sync": False}, "pass sync=True"),
         (_without_its_hook, {}, r"training_hooks=\[optimizer.make_session_run_hook\(config.is_chief"),
     ],
@@ -121,3 +141,16 @@ def test_sync_says_what_the_optimizer_does(tmp_path: Path, model_fn: Any, option
     with pytest.raises(tf.errors.InvalidArgumentError, match=message):
         tf.local.train(TABLE, model_fn, label="y", workers=2, **options, checkpoint_dir=str(tmp_path / "out"))
     assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("uneven", ["pad", "join"])
+def test_without_servers_any_optimizer_takes_the_mean(tmp_path: Path, uneven: str) -> None:
+    """As the optimizer that does so by itself; workers with other rows have one model."""
+    x = np.random.default_rng(0).random(90).astype(np.float32)
+    rows, found = pa.table({"x": x, "y": 3 * x}), []
+    for name, model_fn in (("plain", _plain), ("wrapped", _wrapped)):
+        options = {"workers": 2, "strategy": "all_reduce", "batch_size": 8, "epochs": 9, "seed": 1, "uneven": uneven}
+        model = tf.local.train(rows, model_fn, label="y", **options, checkpoint_dir=str(tmp_path / name))
+        found.append(tf.train.load_variable(tf.train.latest_checkpoint(str(tmp_path / name)), "w"))
+        assert model is not None
+    assert found[0] == found[1] and abs(found[0] - 3) < 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import cloudpickle
 import numpy as np
 import pytest
 
@@ -345,3 +346,30 @@ def test_libraries_sort_the_slots_of_an_optimizer(graph: Any) -> None:
     assert optimizer._slots["m"][graph, "b"] is optimizer.get_slot(b, "m")
     for name in ("ProximalGradientDescent", "ProximalAdagrad", "AdagradDA"):
         assert tf.train.Optimizer in getattr(tf.train, f"{name}Optimizer").__bases__
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: tf.train.AdamOptimizer(0.1),
+        lambda: tf.train.RMSPropOptimizer(0.1, centered=True),
+        lambda: tf.train.ProximalAdagradOptimizer(0.1, l1_regularization_strength=0.1),
+        lambda: tf.distribute.DistributedOptimizer(tf.train.FtrlOptimizer(0.1), 1),
+    ],
+)
+def test_one_that_was_used_goes_to_another_process(make):
+    """A model function may hold it, which the driver has called to see that it can be."""
+
+    def trained(optimizer):
+        with tf.Graph().as_default(), tf.Session() as sess:
+            v = tf.get_variable("v", initializer=np.ones(3, np.float32))
+            step = optimizer.minimize(tf.reduce_sum(v * v))
+            sess.run(tf.global_variables_initializer())
+            for _ in range(3):
+                sess.run(step)
+            return sess.run(v)
+
+    optimizer = make()
+    here = trained(optimizer)
+    there = cloudpickle.loads(cloudpickle.dumps(optimizer))
+    np.testing.assert_array_equal(trained(there), here)
