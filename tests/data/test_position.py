@@ -210,3 +210,17 @@ def test_an_estimator_goes_on_in_its_data(tmp_path, caplog):
         estimator = _estimator(tmp_path, seen)
         estimator.train(read, hooks=[CheckpointInputPipelineHook(estimator)], max_steps=41)
     assert "no position in the data was saved then" in caplog.text
+
+
+def test_a_monitored_session_goes_on_in_its_data(tmp_path):
+    for steps in (25, 20, 15):
+        with tf.Graph().as_default():
+            element = (iterator := tf.data.make_one_shot_iterator(_RANGE(60).shuffle(60))).get_next()
+            total = tf.get_variable("total", [], tf.int64, tf.zeros_initializer())
+            tf.add_to_collection(tf.GraphKeys.SAVEABLE_OBJECTS, make_saveable_from_iterator(iterator))
+            step = tf.group(total.assign_add(element), tf.train.get_or_create_global_step().assign_add(1))
+            stop = tf.train.StopAtStepHook(num_steps=steps)
+            with tf.train.MonitoredTrainingSession(checkpoint_dir=str(tmp_path), hooks=[stop]) as sess:
+                while not sess.should_stop():
+                    sess.run(step)
+    assert tf.train.load_variable(str(tmp_path), "total") == sum(range(60))  # each once
