@@ -35,14 +35,14 @@ def scalar(name: str, tensor: Any, collections: Sequence[str] | None = None, fam
 
     tensor: a scalar of any real dtype. collections: [SUMMARIES] by default. Returns a string scalar.
     """
-    with _tagged(name, family) as (tag, scope):
+    with summary_scope(name, family) as (tag, scope):
         inputs = [convert_to_tensor(tag, dtypes.string, "tags"), tensor]
         return _collected(apply_op("ScalarSummary", inputs, name=scope), collections)
 
 
 def histogram(name: str, values: Any, collections: Sequence[str] | None = None, family: str | None = None) -> Tensor:
     """The summary of how values are spread. values: any shape, real dtype; InvalidArgumentError on NaN or infinity."""
-    with _tagged(name, family) as (tag, scope):
+    with summary_scope(name, family) as (tag, scope):
         inputs = [convert_to_tensor(tag, dtypes.string, "tag"), values]
         return _collected(apply_op("HistogramSummary", inputs, name=scope), collections)
 
@@ -55,7 +55,7 @@ def image(
     tensor: [batch, height, width, channels], 1, 3 or 4 channels, uint8 or float; floats are scaled, image by image, so
     that the largest becomes 255, or around 128 where some are negative. InvalidArgumentError on another shape.
     """
-    with _tagged(name, family) as (tag, scope):
+    with summary_scope(name, family) as (tag, scope):
         inputs = [convert_to_tensor(tag, dtypes.string, "tag"), tensor]
         return _collected(apply_op("ImageSummary", inputs, {"max_images": max_outputs}, scope), collections)
 
@@ -68,7 +68,7 @@ def audio(
 
     tensor: [batch, frames] or [batch, frames, channels], float32 in -1..1. sample_rate: frames a second.
     """
-    with _tagged(name, family) as (tag, scope):
+    with summary_scope(name, family) as (tag, scope):
         rate = convert_to_tensor(sample_rate, dtypes.float32, "sample_rate")
         inputs = [convert_to_tensor(tag, dtypes.string, "tag"), tensor, rate]
         return _collected(apply_op("AudioSummaryV2", inputs, {"max_outputs": max_outputs}, scope), collections)
@@ -84,7 +84,7 @@ def tensor_summary(
         metadata.display_name = display_name
     if summary_description is not None:
         metadata.summary_description = summary_description
-    with _tagged(name, family) as (tag, scope):
+    with summary_scope(name, family) as (tag, scope):
         inputs = [
             convert_to_tensor(tag, dtypes.string, "tag"), tensor,
             convert_to_tensor(metadata.SerializeToString(), dtypes.string, "serialized_summary_metadata"),
@@ -129,18 +129,37 @@ def merge_all(key: str = GraphKeys.SUMMARIES, scope: str | None = None, name: st
     return merge(found, name=name) if found else None
 
 
-@contextmanager
-def _tagged(name: str, family: str | None) -> Iterator[tuple[str, str]]:
-    """(tag, scope): both unique in the graph, as TensorFlow names them."""
+def clean_tag(name: str | None) -> str | None:
+    """The name with only what a scope's name may have, and a word in the log where that changed it."""
+    if name is None:
+        return None
     clean = _ILLEGAL.sub("_", name).lstrip("/")
     if clean != name:
         _log.info("Summary name %s is illegal; using %s instead.", name, clean)
+    return clean
+
+
+@contextmanager
+def summary_scope(
+    name: str | None, family: str | None = None, default_name: str | None = None, values: Any = None
+) -> Iterator[tuple[str, str]]:
+    """(tag, scope): both unique in the graph, as TensorFlow names them."""
+    clean, family = clean_tag(name) or default_name, clean_tag(family)
     with get_default_graph().name_scope(clean if family is None else f"{family}/{clean}") as scope:
         tag = scope.rstrip("/")
         yield (tag if family is None else f"{family}/{tag}"), scope
 
 
+def collect(val: Any, collections: Sequence[str] | None, default_collections: Sequence[str]) -> None:
+    """Put a summary into collections, or where these are None into the default ones."""
+    get_default_graph().add_to_collections(default_collections if collections is None else collections, val)
+
+
+def skip_summary() -> bool:
+    """Whether this is one of the replicas whose summaries TensorFlow leaves out: never."""
+    return False
+
+
 def _collected(summary: Tensor, collections: Sequence[str] | None) -> Tensor:
-    names = [GraphKeys.SUMMARIES] if collections is None else list(collections)
-    get_default_graph().add_to_collections(names, summary)
+    collect(summary, collections, [GraphKeys.SUMMARIES])
     return summary

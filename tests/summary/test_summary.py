@@ -151,3 +151,24 @@ def test_run_metadata_has_a_tag_of_its_own(tmp_path: Any) -> None:
         with pytest.raises(ValueError, match="already used"):
             writer.add_run_metadata(tf.RunMetadata(), "step 1", 2)
     assert [e.tagged_run_metadata.tag for e in events(tmp_path)][1:] == ["step 1"]
+
+
+def test_families_are_cleaned_as_names_are(graph: Any) -> None:
+    made = tf.summary.scalar("a b", 1.0, family="train set")
+    assert made.op.name == "train_set/a_b"
+    with tf.Session() as session:
+        assert tf.Summary.FromString(session.run(made)).value[0].tag == "train_set/train_set/a_b"
+
+
+def test_summaries_of_ones_own(graph: Any) -> None:
+    """tensorflow.python.ops.summary_op_util, by which libraries write their kinds of summaries."""
+    from sparkflow.python.distribute import summary_op_util as of_replicas
+    from sparkflow.python.ops import summary_op_util
+
+    assert not of_replicas.skip_summary()
+    with summary_op_util.summary_scope("mine", values=[]) as (tag, scope):
+        made = tf.py_func(lambda: b"", [], tf.string, name=scope)
+        summary_op_util.collect(made, None, ["mine"])
+    assert (tag, made.op.name) == ("mine", "mine") and tf.get_collection("mine") == [made]
+    with summary_op_util.summary_scope(None, default_name="d") as found:
+        assert found == ("d", "d/")
