@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import operator
 import os
+import time
 from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
@@ -12,12 +13,15 @@ from typing import Any
 
 from sparkflow import logging
 from sparkflow.estimator.estimator import Estimator
+from sparkflow.framework.graph import get_default_graph
 from sparkflow.ops.init_ops import zeros_initializer
+from sparkflow.ops.math import cast
 from sparkflow.ops.state import assign
 from sparkflow.ops.variable_scope import AUTO_REUSE, get_variable, variable_scope
 from sparkflow.summary.reader import summary_iterator
 from sparkflow.train.hooks import SecondOrStepTimer, global_step_tensor
 from sparkflow.train.session_run_hook import SessionRunArgs, SessionRunHook
+from sparkflow.train.sync_agreement import is_synchronous
 from sparkflow_runtime.wire import dtypes
 from sparkflow_runtime.wire.errors import DataLossError
 
@@ -166,9 +170,34 @@ def _stop_variable() -> Any:
         return get_variable("STOP", [], dtypes.bool_, zeros_initializer(), trainable=False)
 
 
+class _LastStep:
+    """Replicas that wait for each other stop after one step, or some would wait for gradients that nobody sends. The
+    chief names one ahead: each replica hears of it in time, as it cannot be two steps ahead of the chief."""
+
+    _AHEAD = 3
+
+    def __init__(self, step: Any, stop: Any):
+        self._step, self._stop, self._last = step, stop, 0
+        with variable_scope("signal_early_stopping", reuse=AUTO_REUSE), get_default_graph().colocate_with(stop.op):
+            variable = get_variable("LAST_STEP", [], dtypes.int64, zeros_initializer(), trainable=False, collections=[])
+            self._variable, self._named = variable, assign(variable, cast(step, dtypes.int64) + self._AHEAD)
+
+    def name(self, session: Any) -> None:
+        said = session.run(self._stop)  # by another hook of the chief
+        self._last = int(session.run(self._variable if said else self._named))
+
+    def hear(self, session: Any) -> None:
+        self._last = int(session.run(self._variable))
+
+    def is_over(self, session: Any) -> bool:
+        return int(session.run(self._step)) >= self._last
+
+
 class _StopOnPredicateHook(SessionRunHook):
     """shared: other workers look at the variable; without them there is none, and checkpoints are as without the
     hook."""
+
+    _last: _LastStep | None = None
 
     def __init__(self, should_stop: Callable[[], bool], timer: SecondOrStepTimer, shared: bool):
         self._should_stop, self._timer, self._shared = should_stop, timer, shared
@@ -179,8 +208,10 @@ class _StopOnPredicateHook(SessionRunHook):
         if self._shared:
             variable = _stop_variable()
             self._stop, self._go = assign(variable, True).op, assign(variable, False).op
+            self._last = _LastStep(self._step, variable) if is_synchronous(get_default_graph()) else None
 
     def after_create_session(self, session: Any, coord: Any) -> None:
+        self._said = False
         if self._shared:  # the checkpoint may be of a training that was stopped
             session.run(self._go)
 
@@ -188,26 +219,47 @@ class _StopOnPredicateHook(SessionRunHook):
         return SessionRunArgs(self._step)
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        step = int(run_values.results)
+        step, session = int(run_values.results), run_context.session
+        if self._said and self._last is not None:
+            if self._last.is_over(session):
+                run_context.request_stop()
+            return
         if not self._timer.should_trigger_for_step(step):
             return
         self._timer.update_last_triggered_step(step)
         if self._should_stop():
+            self._said = True
+            if self._last is not None:
+                self._last.name(session)
+            else:
+                run_context.request_stop()
             if self._shared:
-                run_context.session.run(self._stop)
-            run_context.request_stop()
+                session.run(self._stop)
 
 
 class _StopWhenToldHook(SessionRunHook):
     """Of the workers that are not the chief."""
 
+    _STALE_S = 30.0  # for how long the chief may leave that of an earlier training to stand
+
     def begin(self) -> None:
         self._stop = _stop_variable()
+        step = global_step_tensor("make_early_stopping_hook")
+        self._last = _LastStep(step, self._stop) if is_synchronous(get_default_graph()) else None
+
+    def after_create_session(self, session: Any, coord: Any) -> None:
+        deadline = time.monotonic() + self._STALE_S
+        while session.run(self._stop) and time.monotonic() < deadline:
+            time.sleep(0.1)
 
     def before_run(self, run_context: Any) -> SessionRunArgs:
         return SessionRunArgs(self._stop)
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        if run_values.results:
+        if not run_values.results:
+            return
+        if self._last is not None:
+            self._last.hear(run_context.session)
+        if self._last is None or self._last.is_over(run_context.session):
             logging.info("Early stopping was requested by the chief")
             run_context.request_stop()

@@ -6,9 +6,10 @@ import logging
 import time
 from collections.abc import Sequence
 from typing import Any
+from weakref import WeakSet
 
 from sparkflow.framework.apply import constant
-from sparkflow.framework.graph import Operation
+from sparkflow.framework.graph import Graph, Operation, get_default_graph
 from sparkflow.ops import state, variables
 from sparkflow_runtime.wire import dtypes
 from sparkflow_runtime.wire.errors import InvalidArgumentError
@@ -17,6 +18,12 @@ _SAID_S = 5.0  # for how long the chief's numbers are waited for, which it says 
 _STALE_S = 60.0  # for how long it may leave those of an earlier training to stand, which the servers kept
 _POLL_S = 0.02
 _log = logging.getLogger("sparkflow")
+_synchronous: WeakSet[Graph] = WeakSet()
+
+
+def is_synchronous(graph: Graph) -> bool:
+    """Whether replicas that run that graph wait for each other."""
+    return graph in _synchronous
 
 
 class Agreement:
@@ -27,6 +34,7 @@ class Agreement:
     """
 
     def __init__(self, needed: int, total: int, ranks: Sequence[int], own: int):
+        _synchronous.add(get_default_graph())
         self._mine, self._own = [needed, total, *((ranks[0], len(ranks)) if ranks else (0, 0))], own
         value = constant(self._mine, dtypes.int32, name="sync_rep_numbers")
         self._said = variables.Variable(value, trainable=False, collections=[], name="sync_rep_said")

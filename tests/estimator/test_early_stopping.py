@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import sparkflow as tf
+from sparkflow.train.hooks import SecondOrStepTimer
+from tests.train.test_sync_replicas import batch, build, servers, sgd
+
+__all__ = ["servers"]
 
 experimental = tf.estimator.experimental
 
@@ -75,7 +80,8 @@ def test_what_does_not_fit(tmp_path: Path) -> None:
 
 
 def test_other_workers_are_told_by_a_variable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, graph: Any) -> None:
-    """The chief forgets what an earlier training was told."""
+    """The chief forgets what an earlier training was told, which a worker gives it time for."""
+    monkeypatch.setattr(experimental._StopWhenToldHook, "_STALE_S", 0.1)
     hooks = []
     for job in ("chief", "worker"):
         cluster = {"chief": ["a:1"], "worker": ["b:1"], "ps": ["c:1"]}
@@ -103,3 +109,36 @@ def test_other_workers_are_told_by_a_variable(tmp_path: Path, monkeypatch: pytes
         said.append(1)
         session.run(step)
         assert session.should_stop()
+
+
+@pytest.mark.parametrize("num_tokens", [0, -1])
+def test_replicas_that_wait_for_each_other_stop_at_one_step(servers: Any, num_tokens: int) -> None:
+    """With two hooks, of which each has its reason one step after the other."""
+    at = servers(ps=2, worker=2)
+    steps: dict[int, int] = {}
+
+    def work(rank: int) -> None:
+        parts = build(rank, 2, sgd)
+        with parts["graph"].as_default(), tf.device(tf.train.replica_device_setter(2)):
+            hooks = [parts["optimizer"].make_session_run_hook(rank == 0, num_tokens)]
+            for reason in (5, 6):
+                asked = iter([False] * reason + [True] * 99)
+                timer = SecondOrStepTimer(every_steps=1)
+                chiefs = experimental._StopOnPredicateHook(lambda asked=asked: next(asked), timer, True)
+                hooks.append(experimental._StopWhenToldHook() if rank else chiefs)
+            last = tf.train.FinalOpsHook(parts["step"])
+            master = at[f"worker{rank}"].target
+            with tf.train.MonitoredTrainingSession(
+                master, rank == 0, hooks=[*hooks, last], max_wait_secs=30
+            ) as session:
+                while not session.should_stop():
+                    ids, x = batch(rank, 0)
+                    session.run(parts["train"], {parts["ids"]: ids, parts["x"]: x})
+            steps[rank] = int(last.final_ops_values)
+
+    threads = [threading.Thread(target=work, args=(rank,), daemon=True) for rank in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+    assert len(steps) == 2 and steps[0] == steps[1]
