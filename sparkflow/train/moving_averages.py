@@ -90,8 +90,7 @@ class ExponentialMovingAverage:
         averaged = dict.fromkeys(moving_avg_variables)
         found = {self.average_name(v): v for v in averaged}
         others = {v.op.name: v for v in variables.global_variables() if v not in averaged}
-        shadows = {shadow.op.name for shadow in self._averages.values()}
-        return found | {name: v for name, v in others.items() if name not in found and name not in shadows}
+        return others | found
 
 
 def assign_moving_average(

@@ -56,6 +56,8 @@ def test_what_is_restored(graph: Any) -> None:
     ema = tf.train.ExponentialMovingAverage(0.9)
     ema.apply([v])
     assert ema.variables_to_restore() == {"v/ExponentialMovingAverage": v, "step": step}
+    average = ema.average(v)  # of a variable that is restored as itself, it is too: else nothing would give it a value
+    assert ema.variables_to_restore([]) == {"v": v, "v/ExponentialMovingAverage": average, "step": step}
 
 
 def test_refusals(graph: Any) -> None:
