@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 import os
+import weakref
 from collections.abc import Sequence
 from typing import Any
 
 from google.protobuf import text_format
 from tensorboard.compat.proto.event_pb2 import SessionLog
 
-from sparkflow.framework.graph import get_default_graph
+from sparkflow.framework.graph import Graph, get_default_graph
 from sparkflow.framework.graph_keys import GraphKeys
 from sparkflow.summary.writer import FileWriterCache
 from sparkflow.train.checkpoint_state import write_whole
@@ -19,6 +20,7 @@ from sparkflow.train.session_run_hook import SessionRunArgs, SessionRunContext, 
 from sparkflow_runtime.wire.protos import MetaGraphDef, Summary
 
 _log = logging.getLogger("sparkflow")
+_graphs_told: weakref.WeakKeyDictionary[Any, weakref.ref[Graph]] = weakref.WeakKeyDictionary()
 
 
 class CheckpointSaverListener:
@@ -77,8 +79,7 @@ class CheckpointSaverHook(SessionRunHook):
         graph_def = get_default_graph().as_graph_def(add_shapes=True)
         if self._save_graph_def:
             _write_text(os.path.join(self._dir, "graph.pbtxt"), text_format.MessageToString(graph_def))
-        self._writer.add_graph(graph_def)
-        self._writer.add_meta_graph(MetaGraphDef(graph_def=graph_def))
+        _add_graph(self._writer, graph_def)
         self._save(session, step)
         self._timer.update_last_triggered_step(step)
 
@@ -124,6 +125,17 @@ class CheckpointSaverHook(SessionRunHook):
             )
         self._saver = savers[0]
         return self._saver
+
+
+def _add_graph(writer: Any, graph_def: Any = None) -> None:
+    """The default graph, for TensorBoard to show beside what the writer's directory has of it; once."""
+    graph = get_default_graph()
+    held = _graphs_told.get(writer)
+    if held is None or held() is not graph:
+        graph_def = graph_def or graph.as_graph_def(add_shapes=True)
+        writer.add_graph(graph_def)
+        writer.add_meta_graph(MetaGraphDef(graph_def=graph_def))
+        _graphs_told[writer] = weakref.ref(graph)
 
 
 def _write_text(path: str, text: str) -> None:
@@ -186,6 +198,7 @@ class SummarySaverHook(SessionRunHook):
             raise ValueError("SummarySaverHook: give exactly one of scaffold and summary_op")
         self._summary_op, self._scaffold = summary_op, scaffold
         self._writer, self._output_dir = summary_writer, output_dir
+        self._adds_graph = summary_writer is None and bool(output_dir)
         self._timer = SecondOrStepTimer(save_secs, save_steps)
 
     def begin(self) -> None:
@@ -193,6 +206,10 @@ class SummarySaverHook(SessionRunHook):
             self._writer = FileWriterCache.get(self._output_dir)
         self._global_step = global_step_tensor("SummarySaverHook")
         self._next_step: int | None = None
+
+    def after_create_session(self, session: Any, coord: Any) -> None:
+        if self._adds_graph:
+            _add_graph(self._writer)
 
     def before_run(self, run_context: SessionRunContext) -> SessionRunArgs:
         self._due = self._next_step is None or self._timer.should_trigger_for_step(self._next_step)

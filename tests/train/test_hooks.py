@@ -223,3 +223,23 @@ def test_no_checkpoint_is_of_a_step_that_found_nan(model: Any, tmp_path: Any) ->
         run_all(session, model[1], 9)
     last = tf.train.load_variable(str(tmp_path), "global_step")
     assert last <= 2
+
+
+@pytest.mark.parametrize("saves", [True, False])
+def test_summaries_come_with_their_graph(model: Any, tmp_path: Any, saves: bool) -> None:
+    """Once in each directory, whether checkpoints are there, elsewhere, or nowhere; and anew for another graph."""
+    tf.summary.scalar("x", model[2])
+    folders = {"checkpoint_dir": str(tmp_path / "kept")} if saves else {}
+    for _ in range(2):
+        with tf.train.MonitoredTrainingSession(summary_dir=str(tmp_path / "shown"), **folders) as session:
+            session.run(model[1])
+
+    def graphs(name: str) -> int:
+        return sum(e.HasField("graph_def") for e in events(tmp_path / name))
+
+    assert graphs("shown") == 1 and graphs("kept") == saves
+    with tf.Graph().as_default():
+        add = tf.assign_add(tf.train.get_or_create_global_step(), 1)
+        with tf.train.MonitoredTrainingSession(summary_dir=str(tmp_path / "shown")) as session:
+            session.run(add)
+    assert graphs("shown") == 2
