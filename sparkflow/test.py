@@ -15,7 +15,13 @@ import numpy as np
 
 from sparkflow.framework import nest
 from sparkflow.framework.apply import convert_to_tensor
-from sparkflow.framework.graph import Graph, default_session, get_default_graph, reset_default_graph
+from sparkflow.framework.graph import (
+    Graph,
+    default_session,
+    get_default_graph,
+    leave_default_graphs,
+    reset_default_graph,
+)
 from sparkflow.framework.random_seed import set_random_seed
 from sparkflow.grads.gradients import gradients
 from sparkflow.session.session import Session
@@ -33,14 +39,20 @@ class TestCase(_TestCase):
 
     def setUp(self) -> None:
         super().setUp()
+        self._close_cached()
         np.random.seed(_SEED)
+        leave_default_graphs()  # also of a decorator that begins the test anew in a graph of its own
         reset_default_graph()
         set_random_seed(_SEED)
 
     def tearDown(self) -> None:
+        self._close_cached()
+        super().tearDown()
+
+    def _close_cached(self) -> None:
         if self._cached is not None:
             self._cached.close()
-        super().tearDown()
+            self._cached = None
 
     def get_temp_dir(self) -> str:
         return get_temp_dir()

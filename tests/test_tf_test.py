@@ -35,6 +35,27 @@ class Bare(tf.test.TestCase):
             self.assertEqual(self.evaluate(tf.constant(1)), 1)
 
 
+class InAGraphOfItsOwn(tf.test.TestCase):
+    def runTest(self) -> None:
+        """As a decorator of tests does, that runs one first eagerly and then again."""
+        with self.cached_session() as before:
+            assert self.evaluate(tf.constant(1)) == 1
+        self.tearDown()
+        outside = tf.Graph()
+        with outside.as_default():
+            self.setUp()
+            made = tf.constant(2)
+            with self.test_session() as after:
+                assert after is not before and self.evaluate(made) == 2
+            assert made.graph is tf.get_default_graph() is not outside
+        assert tf.get_default_graph() is made.graph
+
+
+def test_a_test_is_begun_again_in_a_graph() -> None:
+    found = InAGraphOfItsOwn().run()
+    assert found is not None and found.wasSuccessful(), found
+
+
 def test_a_set_up_of_ones_own() -> None:
     found = Bare().run()
     assert found is not None and found.wasSuccessful()

@@ -21,6 +21,7 @@ from sparkflow.contrib.framework_assign import (
     assign_from_values,
     assign_from_values_fn,
 )
+from sparkflow.deprecation import deprecated, deprecated_arg_values, deprecated_args
 from sparkflow.framework.apply import convert_to_tensor
 from sparkflow.framework.constant_value import constant_value
 from sparkflow.framework.conversions import convert_to_tensor_or_sparse_tensor

@@ -138,3 +138,22 @@ def shape_type_conversion(fn: Callable[[Any, Any], Any]) -> Callable[[Any, Any],
 
 def _sizes(shape: Any) -> Any:
     return tuple(shape.as_list()) if isinstance(shape, TensorShape) else shape
+
+
+def GetContainingWhileContext(ctxt: Any, stop_ctxt: Any = None) -> Any:
+    """The loop that the context is, or is in; stop_ctxt where that is met before; None where there is none."""
+    while ctxt is not None and ctxt is not stop_ctxt and ctxt.GetWhileContext() is not ctxt:
+        ctxt = ctxt.outer_context
+    return ctxt
+
+
+def GetContainingXLAContext(ctxt: Any) -> None:
+    """What XLA compiles around: nothing is."""
+
+
+def IsInWhileLoop(op: Any) -> bool:
+    return GetContainingWhileContext(op._get_control_flow_context()) is not None
+
+
+def IsInXLAContext(op: Any) -> bool:
+    return False

@@ -384,6 +384,11 @@ def get_default_graph() -> Graph:
     return _default.get() or _global_graph[0]
 
 
+def leave_default_graphs() -> None:
+    """Until a `with graph.as_default()` block around ends, be in none of them."""
+    _default.set(None)
+
+
 def reset_default_graph() -> None:
     if _default.get() is not None:
         raise AssertionError("Do not use tf.reset_default_graph() inside a `with graph.as_default()` block")

@@ -112,7 +112,7 @@ HOMES: dict[str, Sequence[str]] = {
     "ops.clip_ops": _OPS,
     "ops.confusion_matrix": _OPS,
     "ops.control_flow_ops": (_TF, "sparkflow.ops.control_flow"),
-    "ops.control_flow_util": ("sparkflow.ops.control_flow_context",),
+    "ops.control_flow_util": ("sparkflow.ops.control_flow_context", _INTERNALS),
     "ops.ctc_ops": (_NN,),
     "ops.custom_gradient": (_TF,),
     "ops.data_flow_ops": _OPS,

@@ -239,3 +239,30 @@ def test_rows_in_place() -> None:
     with tf.Session() as session:
         for found, wanted in cases:
             np.testing.assert_array_equal(session.run(found), wanted)
+
+
+def test_contexts_of_control_flow() -> None:
+    from sparkflow.python.ops import control_flow_util
+
+    seen: list[Any] = []
+
+    def body(i: Any) -> Any:
+        inside = tf.cond(i > 1, lambda: i + 1, lambda: tf.identity(i + 1, name="branch"))
+        seen.append(tf.get_default_graph()._get_control_flow_context())
+        return inside
+
+    out = tf.while_loop(lambda i: i < 3, body, [0])
+    branch = next(o for o in tf.get_default_graph().get_operations() if o.name.endswith("branch"))
+    own = branch._get_control_flow_context()
+    assert control_flow_util.IsInWhileLoop(branch) and not control_flow_util.IsInWhileLoop(tf.constant(1).op)
+    assert control_flow_util.GetContainingWhileContext(own) is seen[0] is not own
+    assert control_flow_util.GetContainingWhileContext(own, own) is own
+    assert control_flow_util.GetContainingXLAContext(own) is None and not control_flow_util.IsInXLAContext(out.op)
+
+
+def test_deprecation_in_contrib() -> None:
+    @tf.contrib.framework.deprecated("2020-01-01", "Use another.")
+    def old() -> int:
+        return 3
+
+    assert old() == 3 and tf.contrib.framework.deprecated_args is not tf.contrib.framework.deprecated_arg_values
