@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from distributed import Queue
 
@@ -26,28 +27,32 @@ class Gather:
 
     def __init__(self, job: Job, rank: int, child: Callable[[], Child]):
         self._job, self._rank, self._child = job, rank, child
-        self._inbox = Queue(f"sparkflow-{job.run_id}-in")
 
-    def _outbox(self, rank: int) -> Queue:
-        return Queue(f"sparkflow-{self._job.run_id}-out-{rank}")
+    @contextlib.contextmanager
+    def _queue(self, name: str) -> Iterator[Queue]:
+        """The scheduler keeps a queue for as long as one of those who have opened it has not closed it."""
+        queue = Queue(f"sparkflow-{self._job.run_id}-{name}")
+        try:
+            yield queue
+        finally:
+            queue.close()
 
     def __call__(self, text: str) -> list[str]:
-        self._inbox.put([self._rank, text])
-        if self._rank == 0:
-            self._hand_out()
-        mine = self._outbox(self._rank)
-        self._wait_for(mine, 1, "worker 0 did not publish the cluster")
-        texts = list(mine.get())
-        mine.close()
-        return texts
+        # Its own is open before rank 0 can know of it, and the other until rank 0 has read it: neither goes too soon.
+        with self._queue(f"out-{self._rank}") as mine, self._queue("in") as inbox:
+            inbox.put([self._rank, text])
+            if self._rank == 0:
+                self._hand_out(inbox)
+            self._wait_for(mine, 1, "worker 0 did not publish the cluster")
+            return list(mine.get())
 
-    def _hand_out(self) -> None:
+    def _hand_out(self, inbox: Queue) -> None:
         workers = self._job.workers
-        self._wait_for(self._inbox, workers, f"not all of {workers} workers announced themselves")
-        texts = [text for _, text in sorted(self._inbox.get() for _ in range(workers))]
-        self._inbox.close()
+        self._wait_for(inbox, workers, f"not all of {workers} workers announced themselves")
+        texts = [text for _, text in sorted(inbox.get() for _ in range(workers))]
         for rank in range(workers):
-            self._outbox(rank).put(texts)
+            with self._queue(f"out-{rank}") as theirs:
+                theirs.put(texts)
 
     def _wait_for(self, queue: Queue, count: int, missing: str) -> None:
         deadline = time.monotonic() + _START_S

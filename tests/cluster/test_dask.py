@@ -231,6 +231,23 @@ def test_no_worker_is_missed_while_the_client_refreshes_its_own_view(clusters: A
         busy.join()
 
 
+def test_the_scheduler_keeps_no_queue_of_a_training(
+    clusters: Any, table: pa.Table, tmp_path: Path, none_left: Any
+) -> None:
+    """One that somebody has opened and not closed it keeps for ever: three were left by each training."""
+
+    def queues(dask_scheduler: Any) -> list[str]:
+        return [name for name in dask_scheduler.extensions["queues"].queues if name.startswith("sparkflow-")]
+
+    before = set(clusters.dask.run_on_scheduler(queues))
+    clusters.train("dask", table, tmp_path / "out", epochs=1)
+    deadline = time.monotonic() + 10
+    while (left := set(clusters.dask.run_on_scheduler(queues)) - before) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not left
+    none_left()
+
+
 def test_nulls_in_the_order_of_rows_are_refused(clusters: Any, table: pa.Table, tmp_path: Path, none_left: Any) -> None:
     when = [None if row == 7 else float(row) for row in range(table.num_rows)]
     with pytest.raises(tf.errors.InvalidArgumentError, match="order_by: column 'when' is null at row 7"):
