@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import wraps
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -85,6 +86,14 @@ def _concat(prefix: Any, suffix: Any, static: bool = False) -> Any:
             raise ValueError(f"Provided a prefix or suffix that is not known: {prefix} and {suffix}")
     parts = [s if isinstance(s, Tensor) else constant(s.as_list(), int32) for s in sides]
     return concat([array.expand_dims(p, 0) if p.shape.ndims == 0 else p for p in parts], 0)
+
+
+_uids = count(1)
+
+
+def uid() -> int:
+    """A number that this process has not been given before."""
+    return next(_uids)
 
 
 def as_shape(shape: Any) -> TensorShape:

@@ -121,9 +121,12 @@ def test_names_that_only_files_have(tmp_path: Any) -> None:
 def test_ops_by_their_small_names() -> None:
     names = {"AvgPool3DGrad": "avg_pool3d_grad", "CTCLoss": "ctc_loss", "Conv2DBackpropInput": "conv2d_backprop_input"}
     assert {op: lower_case(op) for op in names} == names
-    from sparkflow.python.ops import gen_nn_ops
+    from sparkflow.python.framework import ops
+    from sparkflow.python.ops import gen_nn_ops, nn_ops, state_ops
     from sparkflow.python.training import training_ops
 
+    assert nn_ops.conv3d_backprop_filter_v2 and state_ops.assign_add is tf.assign_add
+    assert nn_ops.dropout is tf.nn.dropout and ops.uid() < ops.uid()
     v = tf.Variable([1.0, 2.0])
     step = training_ops.apply_gradient_descent(v._ref(), 0.5, tf.ones([2]), use_locking=True)
     grad = gen_nn_ops.relu_grad(gradients=tf.ones([2]), features=tf.constant([-1.0, 1.0]))
