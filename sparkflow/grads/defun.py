@@ -78,19 +78,20 @@ class DefinedFunction:
         graph = get_default_graph()
         with graph.name_scope(name or self.name) as scope:
             wanted: list[Any] = list(types) or [None] * len(args)
-            xs = [array.identity(convert_to_tensor(x, dtype)) for x, dtype in zip(args, wanted)]
-            found = self._func(*xs)
+            given = [convert_to_tensor(x, dtype) for x, dtype in zip(args, wanted)]
+            found = self._func(*[array.identity(x) for x in given])
             if found is None or isinstance(found, Operation):
                 return found if found is not None else graph.get_operations()[-1]
             flat = [convert_to_tensor(y) for y in (found if isinstance(found, (list, tuple)) else [found])]
             if self._gradient is not None:
-                flat = self._with_gradient(scope.rstrip("/"), xs, flat)
+                flat = self._with_gradient(scope.rstrip("/"), given, flat)
         for y, shape in zip(flat, self._shapes(flat[0].op) if self._shapes is not None else ()):
             y.set_shape(shape)
         return flat[0] if len(flat) == 1 else tuple(flat)
 
     def _with_gradient(self, name: str, xs: list[Tensor], ys: list[Tensor]) -> list[Tensor]:
-        """The outputs as one op's, whose gradient is this function's own."""
+        """The outputs as one op's, whose gradient is this function's own. Its inputs are the caller's very tensors: a
+        gradient may go on from them."""
         graph, count = get_default_graph(), len(ys)
 
         def gradient(op: Operation, *dys: Any) -> list[Any]:

@@ -60,3 +60,24 @@ def test_what_it_refuses() -> None:
         Defun(tf.float32)(lambda x: x)(1.0, 2.0)
     with pytest.raises(ValueError, match="must be callable"):
         Defun()(3)  # type: ignore[arg-type]
+
+
+def test_a_gradient_through_the_callers_tensors(graph: Any) -> None:
+    """As of layers that compute their values again: the function passes on what was made before it."""
+    x, w = tf.constant([[1.0, 2.0]]), tf.get_variable("w", [2, 1], initializer=tf.ones_initializer())
+    y = tf.matmul(x, w)
+    given = []
+
+    def gradient(op: Any, dy: Any) -> Any:
+        given.extend(op.inputs)
+        return *tf.gradients(op.inputs[2], list(op.inputs[:2]), grad_ys=dy), None
+
+    @Defun(x.dtype, w.dtype, y.dtype, python_grad_func=gradient)
+    def passed(x: Any, w: Any, y: Any) -> Any:
+        return tf.identity(y)
+
+    found = tf.gradients(passed(x, w, y), [x, w])
+    assert given == [x, y.op.inputs[1], y]
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        assert [g.tolist() for g in session.run(found)] == [[[1, 1]], [[1], [2]]]
