@@ -47,10 +47,12 @@ class TrainingStream:
 
     def awaitTermination(self, timeout: int | None = None) -> bool:
         """Until the stream ends, or for so many seconds; whether it has ended. Raises what ended a training, as
-        itself."""
+        itself; that somebody has stopped the stream is no error."""
         try:
             ended = self.query.awaitTermination(timeout)
-        except Exception:
+        except Exception as error:
+            if f"runId = {self.query.runId}] was stopped" in str(self._error or error):
+                return True
             if self._error is not None:
                 raise self._error from None
             raise

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -92,6 +93,22 @@ def test_what_ends_a_training_ends_the_stream_and_is_raised(clusters: Any, tmp_p
     again = streamed(clusters, tmp_path, tmp_path / "notes", [4])
     again.awaitTermination()
     assert uses(again.model)[::FILES].tolist() == [1] * 300, "it goes on at the row where it was"
+    none_left()
+
+
+def test_a_stream_that_somebody_stops_has_ended(clusters: Any, tmp_path: Path, none_left: Any) -> None:
+    """What it was at work on is cancelled by that, which Spark tells as an error of its query."""
+    write(tmp_path / "table", 0)
+    stream = streamed(clusters, tmp_path, tmp_path / "notes", [], batch_size=1)
+    deadline = time.monotonic() + 60
+    while not (tmp_path / "checkpoints" / "checkpoint").exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    stream.stop()
+    assert stream.awaitTermination(30) is True
+    assert stream.awaitTermination() is True and stream.model is None
+    again = streamed(clusters, tmp_path, tmp_path / "notes", [], batch_size=1)
+    again.awaitTermination()
+    assert uses(again.model)[::FILES].tolist() == [1] * 300
     none_left()
 
 
