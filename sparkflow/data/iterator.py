@@ -180,6 +180,8 @@ class Iterator:
         try:
             at = {name: int(value) for name, value in json.loads(position).items()}
             root, asked, failed, over = (at[name] for name in _PLACE)
+            if min(at.values()) < 0:
+                raise ValueError
         except (ValueError, KeyError, AttributeError, TypeError):
             raise InvalidArgumentError(f"Iterator: {position[:80]!r} is no position of an iterator") from None
         with state.setdefault("lock", self._lock):

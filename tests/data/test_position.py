@@ -161,7 +161,13 @@ def test_it_must_have_begun(tmp_path):
         saver.restore(sess, path)
 
 
-@pytest.mark.parametrize("text", ["", "x", "[]", "{}", json.dumps({"root": 1, "asked": "a", "failed": 0, "over": 0})])
+_PLACE = {"root": 1, "asked": 1, "failed": 0, "over": False}
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "x", "[]", "{}", *(json.dumps(_PLACE | {k: v}) for k, v in (("asked", "a"), ("asked", -1), ("root", -1)))],
+)
 def test_what_is_no_position_is_refused(text):
     iterator = tf.data.make_initializable_iterator(_RANGE(3))
     element, saveable = iterator.get_next(), make_saveable_from_iterator(iterator)
