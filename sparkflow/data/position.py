@@ -40,9 +40,9 @@ def make_saveable_from_iterator(iterator: Iterator, external_state_policy: str |
     iterator's initializer before what restores it, which raises FailedPreconditionError otherwise.
 
     After that it gives the elements that it would have given, shuffles without a seed included, as long as the dataset
-    is the same one. What it goes through again for that are the elements in front of the last batch, and of maps only
-    those that cannot be made many at once. external_state_policy: as TensorFlow has it; what Python functions remember
-    beyond a run is not saved with any.
+    is the same one. It goes again through the elements in front of the last batch and of maps that remember nothing;
+    Python functions are called again. external_state_policy has no effect: what those remember beyond a run, and what
+    random ops of a map have drawn, is not saved.
     Raises TypeError on an iterator that is named by a handle: save the one that the handle names.
     """
     if external_state_policy not in _POLICIES:

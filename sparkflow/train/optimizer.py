@@ -162,8 +162,12 @@ class Optimizer:
 
     def __getstate__(self) -> dict[str, Any]:
         """Without what it has made in graphs: a model function that holds it goes to other processes."""
-        kept = {k: v for k, v in vars(self).items() if k in (self._settings or vars(self))}
-        return kept | {"_slots": {}, "_non_slot": {}, "_settings": frozenset()}
+        names = self._settings or vars(self)
+        return {k: v for k, v in vars(self).items() if k in names} | {
+            "_slots": {},
+            "_non_slot": {},
+            "_settings": frozenset(),
+        }
 
     # ------------------------------------------------------------------ slots
 

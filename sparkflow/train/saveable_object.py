@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from sparkflow.framework.graph import Operation, Tensor
+from sparkflow.framework.graph import Operation, Tensor, get_default_graph
 from sparkflow_runtime.wire.dtypes import as_dtype
 
 
@@ -22,14 +22,17 @@ class SaveSpec:
         device: str | None = None,
     ):
         if callable(tensor) and (dtype is None or device is None):
-            raise AssertionError("When passing a callable `tensor` to a SaveSpec, an explicit dtype and device must be")
+            raise AssertionError("SaveSpec: where `tensor` is callable, dtype and device must be given too")
         self._tensor, self.slice_spec, self.name = tensor, slice_spec, name
         self.dtype = as_dtype(tensor.dtype if dtype is None else dtype)  # type: ignore[union-attr]
         self.device: str = tensor.device if device is None else device  # type: ignore[union-attr]
 
     @property
     def tensor(self) -> Tensor:
-        return self._tensor() if callable(self._tensor) else self._tensor
+        if not callable(self._tensor):
+            return self._tensor
+        with get_default_graph().device(self.device):
+            return self._tensor()
 
 
 class SaveableObject:

@@ -56,6 +56,7 @@ def test_wrong_ones_are_refused(tmp_path):
         tf.train.Saver([object()])
     with pytest.raises(AssertionError, match="callable"):
         SaveSpec(lambda: v, "", "name")
+    assert SaveSpec(lambda: v + 1, "", "name", v.dtype, "/cpu:0").tensor.device == "/device:CPU:0"
     saver, other = tf.train.Saver([_Halves(v, "halves")]), tf.train.Saver([_Halves(v, "other")])
     with tf.Session() as sess:
         sess.run(v.initializer)

@@ -26,13 +26,38 @@ from sparkflow_runtime.wire import dtypes
 _LOG_2PI = pymath.log(2 * pymath.pi)
 
 
-class MultivariateNormalDiag(Distribution):
+class _Normal(Distribution):
+    """Vectors [..., k] of normals around `_loc`, of which the derived class knows the scale: `_log_det()` is the
+    logarithm of its determinant."""
+
+    _event_rank = 1
+    _loc: Tensor
+    loc = property(lambda self: self._loc)
+
+    def _log_det(self) -> Tensor:
+        raise NotImplementedError(f"{type(self).__name__} does not say what the determinant of its scale is")
+
+    def _size(self) -> Tensor:
+        return math.cast(array.shape(self._loc)[-1], self.dtype)
+
+    def _density(self, square: Tensor) -> Tensor:
+        """The logarithm of it, of the square of the distance to the mean in units of the scale."""
+        return -0.5 * square - 0.5 * _LOG_2PI * self._size() - self._log_det()
+
+    def _entropy(self) -> Tensor:
+        return 0.5 * (1.0 + _LOG_2PI) * self._size() + self._log_det()
+
+    def _mean(self) -> Tensor:
+        return spread(self, self._loc)
+
+    _mode = _mean
+
+
+class MultivariateNormalDiag(_Normal):
     """Vectors [..., k] of independent normals: loc (0) and scale_diag (1), times scale_identity_multiplier [...].
 
     Raises ValueError where neither loc nor scale_diag is given.
     """
-
-    _event_rank = 1
 
     def __init__(
         self, loc: Any = None, scale_diag: Any = None, scale_identity_multiplier: Any = None,
@@ -51,13 +76,8 @@ class MultivariateNormalDiag(Distribution):
         kind = self._loc.dtype.base_dtype
         super().__init__(kind, FULLY_REPARAMETERIZED, validate_args, allow_nan_stats, own, name=scope[:-1])
 
-    loc = property(lambda self: self._loc)
-
     def _parts(self) -> list[Tensor]:
         return [self._loc, self._diag]
-
-    def _size(self) -> Tensor:
-        return math.cast(array.shape(self._loc)[-1], self.dtype)
 
     def _sample_n(self, n: Tensor, seed: int | None) -> Tensor:
         shape = array_join.concat([array.reshape(n, [1]), self._whole_tensor()], 0)
@@ -67,17 +87,7 @@ class MultivariateNormalDiag(Distribution):
         return math_reduce.reduce_sum(math.log(math.abs(spread(self, self._diag))), -1)
 
     def _log_prob(self, x: Tensor) -> Tensor:
-        z = math.divide(math.subtract(x, self._loc), self._diag)
-        square = math_reduce.reduce_sum(math.square(z), -1)
-        return -0.5 * square - 0.5 * _LOG_2PI * self._size() - self._log_det()
-
-    def _entropy(self) -> Tensor:
-        return 0.5 * (1.0 + _LOG_2PI) * self._size() + self._log_det()
-
-    def _mean(self) -> Tensor:
-        return spread(self, self._loc)
-
-    _mode = _mean
+        return self._density(math_reduce.reduce_sum(math.square(math.divide(x - self._loc, self._diag)), -1))
 
     def _variance(self) -> Tensor:
         return math.square(spread(self, self._diag))
@@ -93,11 +103,9 @@ def _solved(tril: Tensor, right: Tensor) -> Tensor:
     return math_reduce.reduce_sum(math.square(matrix_triangular_solve(left, right)), [-2, -1])
 
 
-class MultivariateNormalTriL(Distribution):
+class MultivariateNormalTriL(_Normal):
     """Vectors [..., k] of normals with covariance L L': loc (0) and L = scale_tril [..., k, k] (1), of which only the
     lower triangle counts. Raises ValueError where neither is given."""
-
-    _event_rank = 1
 
     def __init__(
         self, loc: Any = None, scale_tril: Any = None, validate_args: bool = False, allow_nan_stats: bool = True,
@@ -116,8 +124,6 @@ class MultivariateNormalTriL(Distribution):
         kind = self._loc.dtype.base_dtype
         super().__init__(kind, FULLY_REPARAMETERIZED, validate_args, allow_nan_stats, own, name=scope[:-1])
 
-    loc = property(lambda self: self._loc)
-
     @property
     def scale(self) -> LinearOperatorLowerTriangular:
         return LinearOperatorLowerTriangular(self._tril)
@@ -128,9 +134,6 @@ class MultivariateNormalTriL(Distribution):
     def _parts(self) -> list[Tensor]:
         return [self._loc, self._diag()]
 
-    def _size(self) -> Tensor:
-        return math.cast(array.shape(self._loc)[-1], self.dtype)
-
     def _sample_n(self, n: Tensor, seed: int | None) -> Tensor:
         shape = array_join.concat([array.reshape(n, [1]), self._whole_tensor()], 0)
         drawn = array.expand_dims(random.random_normal(shape, dtype=self.dtype, seed=seed), -1)
@@ -140,16 +143,7 @@ class MultivariateNormalTriL(Distribution):
         return math_reduce.reduce_sum(math.log(math.abs(spread(self, self._diag()))), -1)
 
     def _log_prob(self, x: Tensor) -> Tensor:
-        square = _solved(self._tril, array.expand_dims(math.subtract(x, self._loc), -1))
-        return -0.5 * square - 0.5 * _LOG_2PI * self._size() - self._log_det()
-
-    def _entropy(self) -> Tensor:
-        return 0.5 * (1.0 + _LOG_2PI) * self._size() + self._log_det()
-
-    def _mean(self) -> Tensor:
-        return spread(self, self._loc)
-
-    _mode = _mean
+        return self._density(_solved(self._tril, array.expand_dims(x - self._loc, -1)))
 
     def _variance(self) -> Tensor:
         return spread(self, math_reduce.reduce_sum(math.square(self._tril), -1))
@@ -173,8 +167,6 @@ class MultivariateNormalFullCovariance(MultivariateNormalTriL):
 
 class OneHotCategorical(Distribution):
     """One of k classes, with probabilities probs [..., k] or their logits, as a vector of zeros and a one."""
-
-    _event_rank = 1
 
     def __init__(
         self, logits: Any = None, probs: Any = None, dtype: Any = dtypes.int32, validate_args: bool = False,

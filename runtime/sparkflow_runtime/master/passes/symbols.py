@@ -148,7 +148,8 @@ class Shapes:
         if (
             given is None
             or not isinstance(order, tuple)
-            or sorted(map(str, order)) != sorted(map(str, range(len(given))))
+            or len(order) != len(given)
+            or {*order} != {*range(len(given))}
         ):
             return None
         return tuple(given[i] for i in order if isinstance(i, int))
