@@ -86,7 +86,7 @@ class Estimator:
             _log.info("Skipping training since max_steps has already saved.")
             return self
         loss, self._target = None, self._target or replicas.target_of(self._config)
-        with self._graph(), replicas.scope(self._config), self._devices():
+        with self._graph(), replicas.scope(self._config, self._target), self._devices():
             step = train.get_or_create_global_step()
             features, labels = self._inputs(input_fn, ModeKeys.TRAIN)
             spec = self._call(features, labels, ModeKeys.TRAIN)

@@ -3,19 +3,25 @@ RunConfig(train_distribute=tf.distribute.experimental.MultiWorkerMirroredStrateg
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+import itertools
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from sparkflow import train
 from sparkflow.estimator.run_config import RunConfig
 from sparkflow.estimator.spec import ModeKeys
+from sparkflow.framework.graph import get_default_graph
 from sparkflow.session.server import Server
+from sparkflow.session.session import Session
 from sparkflow.train.cluster_resolver import CHIEFS
 from sparkflow.train.distributed_optimizer import BroadcastGlobalVariablesHook
 from sparkflow.train.strategies import MultiWorkerMirroredStrategy
 from sparkflow.train.strategy import InputContext
 from sparkflow_runtime.wire.errors import InvalidArgumentError
+from sparkflow_runtime.wire.protos import ConfigProto
 
+_TRAININGS = itertools.count()
 _TRAINING = ("worker", *CHIEFS)
 
 
@@ -33,18 +39,30 @@ def number(config: RunConfig) -> int:
     return strategy.num_replicas_in_sync
 
 
-def scope(config: RunConfig) -> Any:
-    """In which the model function of a training is called."""
-    return nullcontext() if config.train_distribute is None else config.train_distribute.scope()
+@contextmanager
+def scope(config: RunConfig, target: str) -> Iterator[None]:
+    """In which a training happens. target: of its sessions. Variables of workers that have all of them are dropped with
+    its end: the server outlives it, and the next training's may have their names."""
+    strategy = config.train_distribute
+    with ExitStack() as stack:
+        if strategy is not None:
+            stack.enter_context(strategy.scope())
+        if number(config) > 1:
+            own = f"estimator_{next(_TRAININGS)}"
+            here = ConfigProto(device_filters=[f"/job:{config.task_type}/task:{config.task_id}"])
+            stack.callback(Session.reset, target, [own], here)
+            stack.enter_context(get_default_graph().container(own))
+        yield
 
 
 def target_of(config: RunConfig) -> str:
-    """That of this task's server, which is begun; "" where the workers need none."""
+    """That of this task's server, which is begun if it was not; "" where the workers need none."""
     return server_of(config).target if number(config) > 1 else ""
 
 
 def server_of(config: RunConfig) -> Server:
-    return Server(
+    """One for all estimators of a process that are the same task: its address can be bound once."""
+    return Server.of_task(
         config.cluster_spec, config.task_type, config.task_id, protocol=config.protocol, config=config.session_config
     )
 

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from sparkflow_runtime.server import Server as RuntimeServer
 
 
+_started: dict[str, Server] = {}  # by address
+
+
 class Server:
     """Serves the devices, variables and queues of one task, and is the master of sessions that have its `target`.
 
@@ -110,6 +113,7 @@ class Server:
         if self._bind_at.endswith(":0"):
             self._cluster = self._cluster.with_address(self._job, self._index, self._runtime.address)
         self._runtime.join_cluster(self._cluster)
+        _started[self._runtime.address] = self
         if self._job != runtime("threads").HOLDS_VARIABLES:
             runtime("session")  # while other tasks start, not when this one is waited for
 
@@ -120,7 +124,17 @@ class Server:
     def stop(self) -> None:
         """Close every connection; steps that wait for this task fail with UnavailableError."""
         if self._runtime is not None:
+            _started.pop(self._runtime.address, None)
             self._runtime.stop()
+
+    @staticmethod
+    def of_task(cluster: Any, job_name: str, task_index: int, **settings: Any) -> Server:
+        """The server of that task of that cluster: the one that this process has started, else a new one."""
+        spec = ClusterSpec(cluster)
+        found = _started.get(numbered(spec.task_address(job_name, task_index)))
+        if found is not None and (found._job, found._index, found._cluster) == (job_name, task_index, spec):
+            return found
+        return Server(spec, job_name, task_index, **settings)
 
     @property
     def _running(self) -> RuntimeServer:

@@ -148,3 +148,48 @@ def test_workers_that_apply_the_mean_of_their_gradients(tmp_path: Path) -> None:
         assert found[other].keys() == found["one"].keys()
         for v, value in found["one"].items():
             np.testing.assert_allclose(found[other][v], value, rtol=2e-4, atol=2e-6, err_msg=v)
+
+
+# Models of other sizes and optimizers, whose variables have the same names; by both doors.
+ONE_AFTER_THE_OTHER = """
+import sys
+import numpy as np
+import sparkflow as tf
+
+
+def train(width, opt, through):
+    X = np.random.default_rng(width).random((64, width), np.float32)
+    Y = X.sum(1, keepdims=True)
+
+    def model(features, labels, mode):
+        loss = tf.losses.mean_squared_error(labels, tf.layers.dense(features, 1, name="line"))
+        return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=opt.minimize(loss, tf.train.get_global_step()))
+
+    def rows():
+        return tf.data.Dataset.from_tensor_slices((X, Y)).repeat().batch(8)
+
+    strategy = tf.distribute.experimental.MultiWorkerMirroredStrategy()
+    config = tf.estimator.RunConfig(train_distribute=strategy)
+    estimator = tf.estimator.Estimator(model, f"{sys.argv[1]}/{width}", config)
+    through(estimator, rows)
+    if config.is_chief:
+        print("found", width, estimator.evaluate(rows, steps=8)["global_step"])
+
+
+def both(estimator, rows):
+    spec = tf.estimator.EvalSpec(rows, throttle_secs=0)
+    tf.estimator.train_and_evaluate(estimator, tf.estimator.TrainSpec(rows, max_steps=7), spec)
+
+
+train(3, tf.train.AdamOptimizer(0.1), lambda estimator, rows: estimator.train(rows, max_steps=5))
+train(4, tf.train.GradientDescentOptimizer(0.1), lambda estimator, rows: estimator.train(rows, steps=6))
+train(5, tf.train.AdagradOptimizer(0.1), both)
+"""
+
+
+def test_estimators_one_after_the_other_in_the_same_processes(tmp_path: Path) -> None:
+    """They are the same tasks of the cluster, whose addresses are bound once."""
+    order = [("worker", i) for i in range(3)]
+    said = _run(tmp_path, ONE_AFTER_THE_OTHER, {"worker": _addresses(3)}, order)
+    found = [line.split()[1:] for line in said["worker", 0].splitlines() if line.startswith("found")]
+    assert found == [["3", "5"], ["4", "6"], ["5", "7"]]
