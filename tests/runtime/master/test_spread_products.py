@@ -127,6 +127,21 @@ def test_several_layers_above_the_same_rows(graph: Any) -> None:
     assert not found["_SpreadConcat"] + found["_SumToDistinct"] and found["MatMul"] == 3, "the last layer's"
 
 
+def test_columns_put_together_in_two_steps(graph: Any) -> None:
+    """As Keras' models are: ids [batch, 1] of each column, rows [batch, 1, n] side by side, flat, beside the rest."""
+    with tf.device(tf.train.replica_device_setter(ps_tasks=1, worker_device="/job:worker/task:0")):
+        dense, rows = tf.placeholder(tf.float32, [None, 5], "dense"), []
+        for i, (count, width) in enumerate(SIZES):
+            table = tf.get_variable(f"t{i}", initializer=np.ones((count, width), np.float32))
+            rows.append(tf.nn.embedding_lookup(table, tf.placeholder(tf.int64, [None, 1], f"id{i}")))
+        out = Model.layer(tf.concat([tf.layers.flatten(tf.concat(rows, -1)), dense], -1), 32, "w")
+        step = tf.train.get_or_create_global_step()
+        train = tf.train.AdagradOptimizer(0.1).minimize(tf.reduce_mean(tf.square(out)), global_step=step)
+    found = spread([train], ["dense:0", *(f"id{i}:0" for i in range(3))])
+    assert (found["_SpreadMatMul"], found["_SpreadMatMulGrad"]) == (1, 1)
+    assert not found["_SpreadConcat"] + found["ConcatV2"] + found["_SumToDistinct"] + found["Slice"] + found["MatMul"]
+
+
 def test_a_narrow_layer_goes_with_a_wide_one(graph: Any) -> None:
     """As in a wide and deep model, or it would have the matrix made."""
     model = Model()

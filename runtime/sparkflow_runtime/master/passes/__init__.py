@@ -29,6 +29,7 @@ from sparkflow_runtime.master.passes.fuse_embeddings import fuse_embeddings
 from sparkflow_runtime.master.passes.joint_bags import joint_bags
 from sparkflow_runtime.master.passes.joint_takes import joint_takes
 from sparkflow_runtime.master.passes.layout import layout
+from sparkflow_runtime.master.passes.nested_columns import nested_columns
 from sparkflow_runtime.master.passes.own_parts import own_parts
 from sparkflow_runtime.master.passes.readiness import ask_together
 from sparkflow_runtime.master.passes.recompute import recompute
@@ -59,6 +60,7 @@ PASSES = (
     Pass("arithmetic", lambda view, settings, folder: arithmetic(view, settings.aggressive), True),
     Pass("common_subexpressions", lambda view, settings, folder: common_subexpressions(view), True),
     Pass("column_lookups", lambda view, settings, folder: column_lookups(view), False),
+    Pass("nested_columns", lambda view, settings, folder: nested_columns(view), False),
     Pass("recomputation", lambda view, settings, folder: recompute(view, settings), False),
     Pass("layout", lambda view, settings, folder: layout(view), False),
     Pass("slice_gradients", lambda view, settings, folder: slice_gradients(view), False),

@@ -1,13 +1,17 @@
-"""Look-ups of one column of a matrix of ids, whose rows are laid flat, take the column as a vector.
+"""Look-ups by one column of ids, whose rows are laid flat or side by side, take the column as a vector.
 
-GatherV2(table, ids[:, k:k + 1]) is [batch, 1, n], and Reshape(it, [-1, n]) or a Squeeze makes it [batch, n]: layers of
-Keras and parts of tf.split(ids, ...) lead to that. Of ids[:, k] the rows are [batch, n] as they are, and the look-ups
-meet in a ConcatV2, where the passes on placed graphs look for them. The rows and their order are the same.
+GatherV2(table, ids) of ids [batch, 1] is [batch, 1, n]: of ids[:, k:k + 1], of parts of tf.split(ids, ...), and of the
+inputs of Keras' Embedding. A Reshape to [-1, n], a Squeeze or a ConcatV2 of such rows leads back to two axes. Of a
+vector of ids the rows are [batch, n] as they are, and the look-ups meet in a ConcatV2 of columns, where the passes on
+placed graphs look for them. The rows and their order are the same.
 """
 
 from __future__ import annotations
 
-from sparkflow_runtime.master.passes.view import Op, View, in_order, producer
+from sparkflow_runtime.master.passes.symbols import Symbols
+from sparkflow_runtime.master.passes.view import Op, View, producer
+from sparkflow_runtime.master.passes.view_edits import ViewEdits
+from sparkflow_runtime.wire import dtypes
 from sparkflow_runtime.wire.attrs import encode
 from sparkflow_runtime.wire.edges import edge
 from sparkflow_runtime.wire.protos import NodeDef
@@ -18,63 +22,130 @@ def column_lookups(view: View) -> None:
         _Columns(view).run()
 
 
-class _Columns:
+class _Columns(ViewEdits):
     def __init__(self, view: View):
-        self.view, self.seen = view, view.kept | view.gates
-        self.users = view.consumers()
-        self.edges: dict[str, str] = {}  # what is taken instead of an edge
-        self.made: dict[str, Op] = {}
+        super().__init__(view)
+        self.rows: dict[str, Op] = {}  # look-ups of [batch, 1, n]
+        self.joined: dict[str, Op] = {}  # ConcatV2 of nothing but them
+        self.vectors: dict[str, str] = {}  # ids -> them as a vector
+        self.flat: dict[tuple[str, ...], str] = {}  # what is laid side by side, and its device -> the ConcatV2
 
     def run(self) -> None:
-        view = self.view
-        for op in view.ops.values():
-            if op.op == "GatherV2" and self._is_free(op):
-                self._join(op)
-        if not self.edges:
+        ops = self.view.ops.values()
+        self.rows = {op.name: op for op in ops if op.op == "GatherV2" and self._is_thin(op)}
+        if not self.rows:
             return
-        view.ops |= self.made
-        view.free = view.free.union(self.made)
-        view.redirect(self.edges)
-        view.drop([name for name in self.edges if name in view.ops])
-        view.ops = in_order(view.ops)
-        vars(view).pop("shapes", None)  # those of the look-ups have changed
+        self.joined = {op.name: op for op in ops if op.op == "ConcatV2" and self._joins(op)}
+        self._settle()
+        if not self.rows:
+            return
+        for op in self.rows.values():
+            op.data = [op.data[0], self.vectors[op.data[1]], op.data[2]]
+            op.forget_shapes()
+            self._lay_flat(op, op.name)
+        for op in self.joined.values():
+            self._lay_side_by_side(op)
+        for op in ops:  # the gradients' ids
+            if op.op == "Reshape" and op.data[0] in self.vectors and self._is_vector(op):
+                self.edges[op.name] = self.vectors[op.data[0]]
+        self.written()
 
-    def _is_free(self, op: Op) -> bool:
-        """Whether nobody else knows of it."""
-        return not op.control and op.name in self.view.free and op.name not in self.seen
+    # ------------------------------------------------------------------ what is there
 
-    def _join(self, gather: Op) -> None:
+    def _is_thin(self, gather: Op) -> bool:
         shape = self.view.shapes.of(gather.name)
         if shape is None or len(shape) != 3 or shape[1] != 1 or not isinstance(shape[2], int):
-            return
+            return False
         axis = self.view.constant(gather.data[2]) if len(gather.data) == 3 else None
-        flats, ids = self.users[gather.name], gather.data[1]
-        if axis is None or int(axis) != 0 or gather.attr("batch_dims", 0) or not flats:
-            return
-        if any(not self._is_flat(f, gather.name, shape[2]) for f in flats):
-            return
-        column = self._column(ids)
-        if column is None:
-            return
-        gather.data = [gather.data[0], column, gather.data[2]]
-        gather.forget_shapes()
-        self.edges.update((flat.name, gather.name) for flat in flats)
-        for user in self.users[producer(ids)]:  # the gradient's ids
-            if user.data[0] == ids and self._is_vector(user):
-                self.edges[user.name] = column
+        return axis is not None and int(axis) == 0 and not gather.attr("batch_dims", 0) and self.is_free(gather)
 
-    def _is_flat(self, op: Op, rows: str, width: int) -> bool:
-        """Whether it makes [batch, width] of [batch, 1, width]."""
-        if not self._is_free(op) or op.data[0] != rows:
+    def _joins(self, concat: Op) -> bool:
+        """Whether it lays rows of look-ups side by side, or as many rows of one width behind each other."""
+        parts = concat.data[:-1]
+        if concat.name not in self.view.free or concat.name in self.view.fed_nodes or concat.control:
+            return False
+        if not all(e in self.rows for e in parts):
+            return False
+        axis, widths = self.axis_of(concat, 3), {self._width(e) for e in parts}
+        return axis == 2 or (axis == 1 and len(widths) == 1)
+
+    def _settle(self) -> None:
+        """Only look-ups stay whose rows all that take them can take flat, and whose ids can be had as a vector."""
+        while True:
+            lost = [op.name for op in self.rows.values() if not self._all_flat(op) or self._vector(op) is None]
+            for name in lost:
+                del self.rows[name]
+            gone = [op.name for op in self.joined.values() if not all(e in self.rows for e in op.data[:-1])]
+            for name in gone:
+                del self.joined[name]
+            if not lost and not gone:
+                return
+
+    def _all_flat(self, gather: Op) -> bool:
+        users = self.users[gather.name]
+        return bool(users) and all(u.name in self.joined or self._is_flat(u, gather.name) for u in users)
+
+    def _is_flat(self, op: Op, rows: str) -> bool:
+        """Whether it makes a matrix of as many rows of what has three axes."""
+        if not self.is_free(op) or op.data[0] != rows:
             return False
         if op.op == "Squeeze":
-            return list(op.attr("squeeze_dims", [])) in ([1], [-2])
-        target = self.view.constant(op.data[1]) if op.op == "Reshape" else None
-        return target is not None and target.tolist() == [-1, width]
+            return list(op.attr("squeeze_dims", [])) in ([1], [-2]) and self._of(rows)[1] == 1
+        shape = self.view.shapes.of(op.name) if op.op == "Reshape" else None
+        return shape is not None and len(shape) == 2 and shape[1] == self._width(rows)
+
+    def _of(self, rows: str) -> Symbols:
+        return self.view.shapes.of(rows) or ()
+
+    def _width(self, rows: str) -> int:
+        """Of what has three axes: how much an example has; 0 where that is not known."""
+        shape = self._of(rows)
+        known = len(shape) == 3 and isinstance(shape[1], int) and isinstance(shape[2], int)
+        return int(shape[1]) * int(shape[2]) if known else 0
 
     def _is_vector(self, op: Op) -> bool:
-        target = self.view.constant(op.data[1]) if op.op == "Reshape" and self._is_free(op) else None
+        target = self.view.constant(op.data[1]) if self.is_free(op) else None
         return target is not None and target.tolist() == [-1]
+
+    # ------------------------------------------------------------------ what is put in its place
+
+    def _lay_flat(self, op: Op, matrix: str) -> None:
+        """Who takes it flat takes the matrix."""
+        self.edges.update((user.name, matrix) for user in self.users[op.name] if self._is_flat(user, op.name))
+
+    def _lay_side_by_side(self, concat: Op) -> None:
+        parts, shape, width = concat.data[:-1], self._of(concat.name), self._width(concat.name)
+        key = (*parts, concat.device)
+        if key not in self.flat:
+            axis, name = self.constant(f"{concat.name}/columns/axis", concat, 1), f"{concat.name}/columns"
+            about = {"N": len(parts), "T": concat.attr("T"), "Tidx": dtypes.int32}
+            self.flat[key] = self.make(name, "ConcatV2", concat, [*parts, axis], (shape[0], width), **about)
+            if concat.labels:
+                self.made[self.flat[key]].proto.attr["_class"].CopyFrom(concat.proto.attr["_class"])
+        self._lay_flat(concat, self.flat[key])
+        target = self.constant(f"{concat.name}/shape", concat, [-1, *shape[1:]])
+        concat.become("Reshape", [self.flat[key], target])
+        concat.set("Tshape", dtypes.int32)
+
+    def _vector(self, gather: Op) -> str | None:
+        ids = gather.data[1]
+        if ids not in self.vectors:
+            found = self._column(ids) or self._reshaped(ids, gather)
+            if found is None:
+                return None
+            self.vectors[ids] = found
+        return self.vectors[ids]
+
+    def _reshaped(self, ids: str, gather: Op) -> str | None:
+        """Any ids [batch, 1] as a vector, where they come from."""
+        name, _, port = ids.partition(":")
+        op = self.view.ops.get(name) or self.view.fed.get(name)
+        shape = self.view.shapes.of(ids)
+        if op is None or (name in self.view.ops and name not in self.view.free) or shape is None or len(shape) != 2:
+            return None
+        name = f"{name}/vector{port}"
+        about = {"T": gather.attr("Tindices"), "Tshape": dtypes.int32}
+        return self.make(name, "Reshape", op, [ids, self.constant(f"{name}/shape", op, [-1])], shape[:1], **about)
 
     def _column(self, ids: str) -> str | None:
         """The same column as a vector; None where ids is no column of a matrix that has it."""
@@ -89,7 +160,7 @@ class _Columns:
                 made = NodeDef(name=name, op="Unpack", device=op.device, input=[op.data[1]])
                 for key, value in (("T", op.attr("T")), ("num", count), ("axis", 1)):
                     made.attr[key].CopyFrom(encode(value))
-                self._add(made, op)
+                self._beside(made, op)
             return edge(name, int(ids.partition(":")[2] or 0))
         return None
 
@@ -99,16 +170,16 @@ class _Columns:
         if begin is None or end is None or strides is None or not len(begin) == len(end) == len(strides) == 2:
             return False
         masks = [op.attr(f"{m}_mask", 0) for m in ("begin", "end", "ellipsis", "new_axis", "shrink_axis")]
-        width = self._width(op.data[0])
+        width = self._columns_of(op.data[0])
         if masks != [1, 1, 0, 0, 0] or width is None or list(strides) != [1, 1]:
             return False
         return 0 <= begin[1] < width and end[1] == begin[1] + 1
 
     def _takes_apart(self, op: Op) -> bool:
         axis = self.view.constant(op.data[0])
-        return axis is not None and int(axis) in (1, -1) and self._width(op.data[1]) == op.attr("num_split")
+        return axis is not None and int(axis) in (1, -1) and self._columns_of(op.data[1]) == op.attr("num_split")
 
-    def _width(self, matrix: str) -> int | None:
+    def _columns_of(self, matrix: str) -> int | None:
         shape = self.view.shapes.of(matrix)
         return shape[1] if shape is not None and len(shape) == 2 and isinstance(shape[1], int) else None
 
@@ -122,10 +193,10 @@ class _Columns:
             made.input[:] = op.data
             made.attr.pop("_output_shapes", None)
             made.attr["shrink_axis_mask"].CopyFrom(encode(2))
-            self._add(made, op)
+            self._beside(made, op)
         return name
 
-    def _add(self, made: NodeDef, op: Op) -> None:
+    def _beside(self, made: NodeDef, op: Op) -> None:
         if op.labels and "_class" not in made.attr:
             made.attr["_class"].CopyFrom(op.proto.attr["_class"])
-        self.made[made.name] = Op(made)
+        self.add(made)

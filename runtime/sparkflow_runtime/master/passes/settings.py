@@ -14,15 +14,16 @@ GRADIENTS = "gradients/"  # RewriterConfig's default scope
 
 @dataclass(frozen=True)
 class Settings:
-    """One switch a pass. `column_lookups`, `slice_gradients`, `fusion`, `whole_variables`, `distinct_rows`,
-    `wide_rows`, `bag_rows`, `embeddings`, `spread_products`, `joint_bags`, `joint_takes`, `concat_gradients` and
-    `own_parts` are RewriterConfig's remapping."""
+    """One switch a pass. `column_lookups`, `nested_columns`, `slice_gradients`, `fusion`, `whole_variables`,
+    `distinct_rows`, `wide_rows`, `bag_rows`, `embeddings`, `spread_products`, `joint_bags`, `joint_takes`,
+    `concat_gradients` and `own_parts` are RewriterConfig's remapping."""
 
     dependencies: bool = True
     constant_folding: bool = True
     arithmetic: bool = True
     common_subexpressions: bool = True
-    column_lookups: bool = True  # of ids that are columns of a matrix
+    column_lookups: bool = True  # of ids that are one column
+    nested_columns: bool = True  # put together or taken apart in several steps
     layout: bool = True
     slice_gradients: bool = True  # of tensors that are taken slice by slice
     fusion: bool = True
@@ -92,6 +93,7 @@ _TOGGLES = {
     "common_subexpressions": "common_subgraph_elimination",
     "layout": "layout_optimizer",
     "column_lookups": "remapping",
+    "nested_columns": "remapping",
     "slice_gradients": "remapping",
     "fusion": "remapping",
     "whole_variables": "remapping",
@@ -116,6 +118,7 @@ _LISTED = {
     "common_subexpressions": "common_subgraph_elimination",
     "layout": "layout",
     "column_lookups": "column_lookups",
+    "nested_columns": "nested_columns",
     "slice_gradients": "slice_gradients",
     "fusion": "remap",
     "whole_variables": "whole_variables",

@@ -38,6 +38,14 @@ def flat(rows: Any) -> Any:
     return tf.reshape(rows, [-1, 4])
 
 
+def both(ids: Any, ts: list[Any]) -> list[Any]:
+    """A factorization machine's sums beside what a layer takes, as in DeepFM."""
+    rows = [tf.gather(t, ids[:, k : k + 1]) for k, t in enumerate(ts)]
+    stacked, wide = tf.concat(rows, 1), tf.concat(rows, 2)
+    pairs = tf.square(tf.reduce_sum(stacked, 1)) - tf.reduce_sum(tf.square(stacked), 1)
+    return [tf.reshape(wide, [-1, 12]), pairs, tf.reduce_sum(wide, 1)]
+
+
 WRITTEN: dict[str, Callable[[Any, Any], list[Any]]] = {
     "slices": lambda ids, ts: [flat(tf.nn.embedding_lookup(t, ids[:, k : k + 1])) for k, t in enumerate(ts)],
     "split": lambda ids, ts: [flat(tf.gather(t, i)) for t, i in zip(ts, tf.split(ids, 3, axis=1))],
@@ -45,6 +53,16 @@ WRITTEN: dict[str, Callable[[Any, Any], list[Any]]] = {
     "keras": lambda ids, ts: [
         tf.keras.layers.Flatten()(tf.nn.embedding_lookup(t, ids[:, k : k + 1])) for k, t in enumerate(ts)
     ],
+    "ids of one column": lambda ids, ts: [
+        tf.keras.layers.Flatten()(tf.gather(t, tf.slice(ids, [0, k], [-1, 1]))) for k, t in enumerate(ts)
+    ],
+    "side by side": lambda ids, ts: [
+        tf.keras.layers.Flatten()(tf.concat([tf.gather(t, ids[:, k : k + 1]) for k, t in enumerate(ts)], -1))
+    ],
+    "behind each other": lambda ids, ts: [
+        tf.reshape(tf.concat([tf.gather(t, ids[:, k : k + 1]) for k, t in enumerate(ts)], 1), [-1, 12])
+    ],
+    "both, and as they are": lambda ids, ts: both(ids, ts),
     "one column twice": lambda ids, ts: [flat(tf.gather(t, ids[:, 1:2])) for t in ts],
 }
 
@@ -67,14 +85,50 @@ def test_the_same_bits(how: str, batch: int | None) -> None:
         assert a.tobytes() == b.tobytes()
 
 
-@pytest.mark.parametrize("how", WRITTEN)
+@pytest.mark.parametrize("how", [how for how in WRITTEN if how != "both, and as they are"])
 def test_rows_meet_without_reshapes(graph: Any, how: str) -> None:
     ids = tf.placeholder(tf.int64, [None, 3], "ids")
-    tf.concat(WRITTEN[how](ids, tables()), 1, name="rows")
-    made = optimized(["rows:0"])
-    assert not ops(made)["Reshape"] and not ops(made)["Squeeze"] and not ops(made)["Split"], ops(made)
-    gathers = [n for n in made.node if n.op == "GatherV2"]
-    assert len(gathers) == 3 and all("column" in n.input[1] for n in gathers)
+    made = optimized([tf.concat(WRITTEN[how](ids, tables()), 1).name])
+    gathers, kind = [n for n in made.node if n.op == "GatherV2"], "vector" if how == "ids of one column" else "column"
+    assert ops(made)["Reshape"] == len([n for n in made.node if n.name.endswith("/vector")])
+    assert not ops(made)["Squeeze"] and not ops(made)["Split"] and ops(made)["ConcatV2"] == 1, ops(made)
+    assert len(gathers) == 3 and all(kind in n.input[1] for n in gathers)
+
+
+def columns_of_ids(count: int = 3) -> tuple[list[Any], dict[Any, Any]]:
+    places = [tf.placeholder(tf.int64, [None, 1], f"id{k}") for k in range(count)]
+    return places, {p: IDS[:, k : k + 1] for k, p in enumerate(places)}
+
+
+def test_of_ids_that_are_fed_column_by_column(graph: Any) -> None:
+    """As the inputs of Keras' models are: the gradient takes the same vectors."""
+    places, feed = columns_of_ids()
+    rows = tf.concat([tf.keras.layers.Flatten()(tf.gather(t, i)) for t, i in zip(tables(), places)], 1, name="rows")
+    train = tf.train.GradientDescentOptimizer(0.1).minimize(tf.reduce_sum(rows * rows))
+    nodes, feeds = {n.name: n for n in graph.as_graph_def(add_shapes=True).node}, [p.name for p in places]
+    made = Optimizer().optimize(prune(nodes, feeds, [], [train.name]), feeds, [], [train.name], sources=nodes)
+    updates = [n for n in made.node if n.op == "ScatterSub"]
+    assert sorted(n.input[1] for n in updates) == [f"id{k}/vector" for k in range(3)]
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        first = session.run(rows, feed)
+        assert first.tolist() == laid_out(session).tolist()
+
+
+def laid_out(session: Any) -> np.ndarray:
+    return np.concatenate([t[IDS[:, k]] for k, t in enumerate(session.run(tf.global_variables()))], 1)
+
+
+def test_of_ids_that_come_from_an_iterator(graph: Any) -> None:
+    data = tf.data.Dataset.from_tensor_slices((IDS[:, :1], IDS[:, 1:2])).batch(3)
+    a, b = tf.data.make_one_shot_iterator(data).get_next()
+    found = tf.reshape(tf.concat([tf.gather(t, i) for t, i in zip(tables(2), (a, b))], 2), [-1, 8], name="found")
+    assert Counter(n.op for n in optimized(["found:0"], ()).node)["ConcatV2"] == 1
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        t0, t1 = session.run(tf.global_variables())
+        assert session.run(found).tolist() == np.concatenate([t0[IDS[:3, 0]], t1[IDS[:3, 1]]], 1).tolist()
+        assert session.run(found).tolist() == np.concatenate([t0[IDS[3:, 0]], t1[IDS[3:, 1]]], 1).tolist()
 
 
 def test_of_the_gradient_too(graph: Any) -> None:
@@ -95,6 +149,10 @@ KEPT: dict[str, Callable[[Any, Any], Any]] = {
     "other widths": lambda ids, t: tf.reshape(tf.gather(t, ids[:, 1:2]), [-1, 2]),
     "another axis": lambda ids, t: tf.reshape(tf.gather(t, ids[:, 1:2], axis=1), [-1, 1]),
     "rows of one side": lambda ids, t: flat(tf.gather(t, tf.split(ids, [1, 2], axis=1)[0])),
+    "rows beside something else": lambda ids, t: tf.concat([tf.gather(t, ids[:, 1:2]), tf.ones([4, 1, 2])], 2),
+    "rows of another example behind them": lambda ids, t: flat(
+        tf.concat([tf.gather(t, ids[:, 1:2]), tf.gather(t, ids[:, 2:3])], 0)
+    ),
 }
 
 

@@ -1,0 +1,79 @@
+"""What passes that put nodes into a view have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from sparkflow_runtime.master.passes.symbols import Symbols
+from sparkflow_runtime.master.passes.view import Op, View, in_order
+from sparkflow_runtime.wire import dtypes
+from sparkflow_runtime.wire.attrs import Shape, encode
+from sparkflow_runtime.wire.protos import NodeDef
+from sparkflow_runtime.wire.sizes import SHAPES
+
+
+class ViewEdits:
+    """Nodes that are made, and edges that others take the place of."""
+
+    def __init__(self, view: View):
+        self.view, self.seen = view, view.kept | view.gates
+        self.users = view.consumers()
+        self.edges: dict[str, str] = {}  # what is taken instead of an edge
+        self.made: dict[str, Op] = {}
+
+    def is_free(self, op: Op) -> bool:
+        """Whether nobody else knows of it, and it waits for nobody but its inputs."""
+        return not op.control and op.name in self.view.free and op.name not in self.seen
+
+    def free(self, e: str, kind: str) -> Op | None:
+        """The node of such a kind that gives an edge, where it is free."""
+        op = self.view.ops.get(e)
+        return op if op is not None and op.op == kind and self.is_free(op) else None
+
+    def axis_of(self, op: Op, rank: int) -> int | None:
+        """A ConcatV2's axis, counted from the first; None where it is not known."""
+        axis = self.view.constant(op.data[-1])
+        if axis is None or axis.size != 1 or not -rank <= int(axis.reshape(())) < rank:
+            return None
+        return int(axis.reshape(())) % rank
+
+    def make(self, name: str, kind: str, beside: Op, data: list[str], shape: Symbols, **about: Any) -> str:
+        """A node on the device of another one. shape: of its output, symbols for what is not known."""
+        proto = NodeDef(name=self._unused(name), op=kind, device=beside.device, input=data)
+        about[SHAPES] = [Shape(tuple(d if isinstance(d, int) else None for d in shape))]
+        for key, value in about.items():
+            proto.attr[key].CopyFrom(encode(value))
+        return self.add(proto)
+
+    def constant(self, name: str, beside: Op, value: Any) -> str:
+        """An int32 constant."""
+        proto = NodeDef(name=self._unused(name), op="Const", device=beside.device)
+        proto.attr["dtype"].CopyFrom(encode(dtypes.int32))
+        proto.attr["value"].CopyFrom(encode(np.array(value, np.int32)))
+        return self.add(proto)
+
+    def add(self, proto: NodeDef) -> str:
+        self.made[proto.name] = Op(proto)
+        return proto.name
+
+    def written(self) -> None:
+        """The view is as it then is; without what nobody takes any more, once it is pruned."""
+        view = self.view
+        if not self.made and not self.edges:
+            return
+        view.ops |= self.made
+        view.free = view.free.union(self.made)
+        view.changes += len(self.made)
+        view.redirect(self.edges)
+        view.ops = in_order(view.ops)
+        vars(view).pop("shapes", None)  # there are others now
+        view.prune()
+
+    def _unused(self, name: str) -> str:
+        taken: tuple[Mapping[str, Op], ...] = (self.view.ops, self.view.fed, self.made)
+        while any(name in ops for ops in taken):
+            name += "_"
+        return name
