@@ -60,8 +60,8 @@ class GFile:
         if not reading and plain == "r":
             raise errors.PermissionDeniedError("File isn't open for writing")
         if self._file is None:
-            encoding = None if "b" in self._mode else "utf-8"
-            self._file = open(_local(self._name), self._mode, encoding=encoding)  # noqa: SIM115 - close() ends it
+            text = {} if "b" in self._mode else {"encoding": "utf-8", "newline": "\n"}  # \r is a character like others
+            self._file = open(_local(self._name), self._mode, **text)  # type: ignore[call-overload] # noqa: SIM115
         return self._file
 
     @_raises
@@ -71,15 +71,24 @@ class GFile:
 
     @_raises
     def readline(self) -> Any:
-        return self._opened(True).readline()
+        """Up to the next line feed, with it but without carriage returns; nothing at the end."""
+        line = self._opened(True).readline()
+        return line.replace("\r", "") if isinstance(line, str) else line.replace(b"\r", b"")
 
-    @_raises
     def readlines(self) -> list[Any]:
-        return self._opened(True).readlines()
+        return list(self)
 
     @_raises
-    def write(self, file_content: Any) -> None:
-        self._opened(False).write(file_content)
+    def write(self, file_content: str | bytes) -> None:
+        """Text or bytes, in any mode."""
+        file = self._opened(False)
+        if isinstance(file_content, str):
+            file.write(file_content.encode() if "b" in self._mode else file_content)
+        elif "b" in self._mode:
+            file.write(file_content)
+        else:
+            file.flush()
+            file.buffer.write(file_content)  # type: ignore[attr-defined]
 
     @_raises
     def seek(self, offset: int | None = None, whence: int = 0, position: int | None = None) -> None:
@@ -125,7 +134,7 @@ class GFile:
             file.close()
 
     def __iter__(self) -> Iterator[Any]:
-        return iter(self._opened(True))
+        return self  # which keeps the file open, as `for line in GFile(name)` needs
 
     def __next__(self) -> Any:
         line = self.readline()

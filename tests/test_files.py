@@ -26,6 +26,25 @@ def test_a_file_is_written_and_read(tmp_path: Path) -> None:
     assert tf.gfile.GFile(path).read().endswith("more")
 
 
+def test_text_and_bytes_are_written_in_any_mode(tmp_path: Path) -> None:
+    """Carriage returns stay in the file, and lines come without them, as TensorFlow's do."""
+    path = str(tmp_path / "a.txt")
+    with tf.gfile.GFile(path, "w") as file:
+        file.write("a\r\n")
+        file.write("é\r\n".encode())
+        file.write("c\rd\n")
+    whole = "a\r\né\r\nc\rd\n"
+    assert tf.gfile.GFile(path).read() == whole and tf.gfile.GFile(path, "rb").read() == whole.encode()
+    assert list(tf.gfile.GFile(path)) == tf.gfile.GFile(path).readlines() == ["a\n", "é\n", "cd\n"]
+    assert list(tf.gfile.GFile(path, "rb"))[1] == "é\n".encode()
+    with tf.gfile.GFile(path, "wb") as file:
+        file.write("x")
+        file.write(b"y")
+    assert [line for line in tf.gfile.GFile(path)] == ["xy"]
+    with pytest.raises(TypeError), tf.gfile.GFile(path, "w") as file:
+        file.write(3)
+
+
 def test_folders(tmp_path: Path) -> None:
     g, v2 = tf.gfile, tf.io.gfile
     deep = str(tmp_path / "x" / "y")
