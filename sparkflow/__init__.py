@@ -310,6 +310,7 @@ _SWITCHES = (
     *("disable_eager_execution", "disable_v2_behavior", "disable_v2_tensorshape", "disable_tensor_equality"),
     *("enable_control_flow_v2", "disable_control_flow_v2"),
 )
+_EAGER = ("enable_eager_execution", "executing_eagerly")
 _CONNECTORS = {"dask": "distributed", "local": "pyarrow", "spark": "pyspark"}  # and what there must be for it
 _LAZY = (
     "app",
@@ -354,9 +355,11 @@ def __getattr__(name: str) -> Any:
         return import_module("sparkflow.stand_in").install_as_tensorflow
     if name == "__version__":
         return import_module("sparkflow.version").VERSION
+    if name == "__all__":  # of `from sparkflow import *`
+        return sorted({n for n in globals() if not n.startswith("_")} | {*_LAZY, *_SWITCHES, *_EAGER})
     if name in _SWITCHES:
         return lambda: None  # there is nothing to switch
-    if name in ("enable_eager_execution", "executing_eagerly"):
+    if name in _EAGER:
         return getattr(import_module("sparkflow.contrib.eager"), name)
     old = import_module("sparkflow.old_names").find(name)
     if old is None:

@@ -66,6 +66,13 @@ for name in ("tensorflow.no_such", "tensorflow.python.no_such.a", "tensorflow.nn
     else:
         raise AssertionError(name)
 """
+EVERYTHING = """
+import sparkflow
+sparkflow.install_as_tensorflow()
+from tensorflow.compat.v1 import *
+assert estimator is sparkflow.estimator and gfile is sparkflow.gfile and Session is sparkflow.Session
+assert matmul is sparkflow.matmul and not executing_eagerly() and "local" not in globals()
+"""
 LATE = """
 import sys, types
 sys.modules["tensorflow"] = types.ModuleType("tensorflow")
@@ -87,6 +94,35 @@ def _run(code: str, folder: Path) -> None:
 def test_a_library_runs_as_it_is(tmp_path: Path) -> None:
     (tmp_path / "library.py").write_text(LIBRARY)
     _run(PROGRAM, tmp_path)
+
+
+def test_everything_is_imported_by_a_star(tmp_path: Path) -> None:
+    _run(EVERYTHING, tmp_path)
+
+
+def test_messages_by_the_files_that_tensorflow_has_them_in() -> None:
+    """An asset of a collection is told by the type that TensorFlow writes."""
+    from google.protobuf.any_pb2 import Any
+
+    from sparkflow.core.protobuf import meta_graph_pb2, saved_model_pb2
+
+    assert meta_graph_pb2.MetaGraphDef is tf.MetaGraphDef
+    packed, found = Any(), meta_graph_pb2.AssetFileDef()
+    packed.Pack(meta_graph_pb2.AssetFileDef(filename="words.txt"))
+    assert packed.type_url == "type.googleapis.com/tensorflow.AssetFileDef"
+    assert packed.Unpack(found) and found.filename == "words.txt"
+    model = saved_model_pb2.SavedModel()
+    model.meta_graphs.add().meta_info_def.tags.append("serve")
+    assert saved_model_pb2.SavedModel.FromString(model.SerializeToString()) == model
+
+
+def test_the_table_of_ops_is_asked_by_name() -> None:
+    from sparkflow.python.framework import op_def_registry
+
+    op_def_registry.sync()
+    table = op_def_registry.get("HashTableV2")
+    assert table.is_stateful and not table.input_arg and op_def_registry.get("NoSuchOp") is None
+    assert not op_def_registry.get_registered_ops()["MatMul"].is_stateful
 
 
 def test_not_where_tensorflow_itself_is_imported(tmp_path: Path) -> None:

@@ -149,6 +149,11 @@ def _sizes(shape: Any) -> Any:
     return tuple(shape.as_list()) if isinstance(shape, TensorShape) else shape
 
 
+def NoDependency(value: Any) -> Any:
+    """What a layer keeps by it does not belong to its checkpoint; nothing that has no variables does here."""
+    return value
+
+
 def GetContainingWhileContext(ctxt: Any, stop_ctxt: Any = None) -> Any:
     """The loop that the context is, or is in; stop_ctxt where that is met before; None where there is none."""
     while ctxt is not None and ctxt is not stop_ctxt and ctxt.GetWhileContext() is not ctxt:

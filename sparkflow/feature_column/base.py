@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from sparkflow.framework.apply import convert_to_tensor
 from sparkflow.framework.graph import Tensor
+from sparkflow.framework.shapes import TensorShape
 from sparkflow.framework.sparse_tensor import SparseTensor, rank_of
 from sparkflow.ops import array, array_select, array_slice, math
 from sparkflow.ops.control_flow_cond import cond
@@ -89,6 +90,19 @@ class FeatureColumn(ABC):
         """Of the scope of its variables."""
         return re.sub(r"[^A-Za-z0-9_.\\-]", "_", self.name) or "column"
 
+    # What TensorFlow 1 calls them: columns of libraries ask other columns so, see derived.py.
+
+    @property
+    def _parse_example_spec(self) -> dict[str, Any]:
+        return self.parse_example_spec
+
+    @property
+    def _var_scope_name(self) -> str:
+        return self.scope_name
+
+    def _transform_feature(self, inputs: Features) -> Any:
+        return self.transform(inputs)
+
 
 class DenseColumn(FeatureColumn):
     """A column of numbers: [batch, *variable_shape]."""
@@ -101,6 +115,13 @@ class DenseColumn(FeatureColumn):
     def dense_tensor(self, features: Features, weight_collections: Any, trainable: bool | None) -> Tensor:
         """The numbers; variables that the column has are made here, in the current variable scope."""
 
+    @property
+    def _variable_shape(self) -> TensorShape:
+        return TensorShape(self.variable_shape)
+
+    def _get_dense_tensor(self, inputs: Features, weight_collections: Any = None, trainable: Any = None) -> Tensor:
+        return self.dense_tensor(inputs, weight_collections, trainable)
+
 
 class CategoricalColumn(FeatureColumn):
     """A column of categories: bags of ids in [0, num_buckets)."""
@@ -109,6 +130,16 @@ class CategoricalColumn(FeatureColumn):
 
     def sparse_tensors(self, features: Features) -> IdWeightPair:
         return IdWeightPair(features.get(self), None)
+
+    @property
+    def _num_buckets(self) -> int:
+        buckets: int = self.num_buckets
+        return buckets
+
+    def _get_sparse_tensors(
+        self, inputs: Features, weight_collections: Any = None, trainable: Any = None
+    ) -> IdWeightPair:
+        return self.sparse_tensors(inputs)
 
 
 def require_dtype(key: str, value: Any, dtype: dtypes.DType) -> None:

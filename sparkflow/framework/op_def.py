@@ -3,9 +3,10 @@ walk a graph."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from sparkflow.framework.registry import Arg
+from sparkflow.framework.registry import Arg, OpSpec, is_registered, lookup, registered
 from sparkflow_runtime.wire import attrs
 from sparkflow_runtime.wire.dtypes import DType
 from sparkflow_runtime.wire.protos import OpDef
@@ -20,13 +21,30 @@ _OF_EMPTY_LISTS = {"shapes": "shape", "component_types": "type", "unigrams": "fl
 def op_def_of(operation: Operation) -> OpDef:
     """Inputs and outputs in order, then the attributes: those that types and numbers of inputs are, then the others.
     TensorFlow's descriptions and constraints on attributes are not there."""
-    spec = operation.spec
+    return _message(operation.spec, operation.attrs)
+
+
+def get(name: str) -> OpDef | None:
+    """Of a type of op, without the attributes that have no default and that its inputs and outputs do not name; None
+    where there is no such op."""
+    return _message(lookup(name), {}) if is_registered(name) else None
+
+
+def get_registered_ops() -> dict[str, OpDef]:
+    return {name: _message(lookup(name), {}) for name in registered()}
+
+
+def sync() -> None:
+    """TensorFlow adds ops of loaded libraries to those that Python knows; here is one table."""
+
+
+def _message(spec: OpSpec, given: Mapping[str, Any]) -> OpDef:
     made = OpDef(name=spec.name, is_stateful=spec.stateful)
     kinds: dict[str, str] = {}
     for args, told in ((spec.inputs, made.input_arg), (spec.outputs, made.output_arg)):
         for arg in args:
             _describe(arg, told.add(), kinds)
-    for key, value in {**spec.defaults, **operation.attrs}.items():
+    for key, value in {**spec.defaults, **given}.items():
         if not key.startswith("_"):  # hints, which any node may have
             kinds.setdefault(key, _kind(key, value))
     for key, kind in kinds.items():

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from google.protobuf.any_pb2 import Any as AnyMessage
-from tensorboard.compat.proto.meta_graph_pb2 import AssetFileDef
 
 from sparkflow.framework.constant_value import constant_value
 from sparkflow.saved_model import constants
+from sparkflow.saved_model.proto import AssetFileDef
 from sparkflow_runtime.wire.errors import NotFoundError
 from sparkflow_runtime.wire.protos import MetaGraphDef
 
@@ -28,7 +28,7 @@ def add(export_dir: str, meta: MetaGraphDef, tensors: Sequence[Any]) -> None:
             taken[path] = _copied(path, os.path.join(export_dir, constants.ASSETS_DIRECTORY), set(taken.values()))
         asset = AssetFileDef(filename=taken[path])
         asset.tensor_info.name = tensor.name
-        meta.asset_file_def.append(asset)
+        meta.asset_file_def.add().MergeFromString(asset.SerializeToString())
         packed = AnyMessage()
         packed.Pack(asset)
         meta.collection_def[constants.ASSETS_KEY].any_list.value.append(packed)  # where TensorFlow 1 looks for it
