@@ -104,6 +104,25 @@ def test_every_collective_at_once_in_any_order(workers: Any) -> None:
         np.testing.assert_allclose(scattered, whole[2 * rank : 2 * rank + 2], rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.parametrize("timeout_s", [0.0, 20.0])
+def test_what_many_at_once_cost_grows_with_their_number(
+    workers: Any, monkeypatch: pytest.MonkeyPatch, timeout_s: float
+) -> None:
+    """All that run were looked at after each of their messages: 3,000 took six times as long as they do."""
+    servers, count, seen = workers(2), 400, []
+
+    def build(rank: int) -> Any:
+        return [collective.all_reduce(value(rank, (i % 5,)), 2, 1, i, timeout=timeout_s) for i in range(count)]
+
+    each(servers, build)
+    requests = Group.requests
+    monkeypatch.setattr(Group, "requests", lambda self: seen.extend(found := requests(self)) or found)
+    for found in each(servers, build):
+        for i, summed in enumerate(found):
+            np.testing.assert_allclose(summed, value(0, (i % 5,)) + value(1, (i % 5,)), rtol=1e-5)
+    assert len(seen) < 4 * count, len(seen)
+
+
 def test_in_one_graph(workers: Any) -> None:
     servers = workers(2)
     with tf.Graph().as_default() as graph:

@@ -18,6 +18,7 @@ from __future__ import annotations
 import itertools
 import json
 import logging
+import math
 import secrets
 import time
 from collections.abc import Callable, Sequence
@@ -43,7 +44,6 @@ from sparkflow_runtime.wire.errors import (
 )
 
 JOIN, FORMED, REFUSED, ABORT, WHO, ANSWER, LOST = range(DATA + 1, DATA + 8)
-_ANSWER_S = 1.0  # how long the others may take to say how far they are, once a deadline has passed
 _DIAL_AGAIN_S, _LEADER_S = 0.2, 60.0  # for how long a leader may be away: it may not have started yet, or start anew
 _SETTLE_S = 5.0  # for how long more may come of a lost member, over another connection than the one that ended
 
@@ -73,6 +73,7 @@ class Collectives:
         refuse = partial(self._tell_quietly, kind=REFUSED)
         self._missing = Missing(self._leading, self._may_join, find, refuse, lambda *call: self._put(*call))
         self._nonces = itertools.count(secrets.randbits(48))
+        self._due = math.inf  # when a request's deadline has passed next, at the earliest
         self._events = Events(f"sparkflow-rings {name}", self._look, self._next_look_s)
         self._put = self._events.put
 
@@ -85,10 +86,9 @@ class Collectives:
 
     def describe(self, request: Request) -> str:
         """For what it waits now, as far as this task knows."""
-        group = self._groups.of_request(request)
-        return (
-            "" if group is None else group.waits(request, self._leading.joined(group.key), self._may_join(*group.wish))
-        )
+        if (group := self._groups.of_request(request)) is None:
+            return ""
+        return group.waits(request, self._leading.joined(group.key), self._may_join(*group.wish))
 
     def on_message(self, peer: str, meta: bytes, tensors: list[np.ndarray]) -> None:
         """From another task. Raises InvalidArgumentError on what is no message of this kind."""
@@ -119,14 +119,8 @@ class Collectives:
 
     def _next_look_s(self) -> float | None:
         times = [at for g in self._groups.all() for at in (g.join_at, g.settled_at) if at is not None]
-        for group in self._groups.all():
-            for r in group.requests():
-                if r.asked is not None:
-                    times.append(r.asked + _ANSWER_S)
-                elif r.timeout_s > 0:
-                    times.append(r.begun + r.timeout_s)
-        times += self._missing.next_at()
-        return max(0.0, min(times) - time.monotonic()) if times else None
+        left_s = min([self._due, *times, *self._missing.next_at()]) - time.monotonic()
+        return None if left_s == math.inf else max(0.0, left_s)
 
     def _look(self) -> None:
         """What time alone brings about."""
@@ -137,16 +131,22 @@ class Collectives:
                 self._join(group)
             if group.settled_at is not None and now >= group.settled_at:
                 self._give_up(group, group.why_lost())
-            for request in group.requests():
-                if request.asked is not None and now >= request.asked + _ANSWER_S:
+        if now >= self._due:
+            self._look_at_deadlines(now)
+
+    def _look_at_deadlines(self, now: float) -> None:
+        for group in self._groups.all():  # not after each event: thousands of requests may run
+            for request in [r for r in group.requests() if now >= r.due]:
+                if request.asked is not None:
                     self._give_up(group, group.overdue(request, self.name, self._may_join(*group.wish)))
                     break
-                if request.asked is None and 0 < request.timeout_s <= now - request.begun:
-                    self._ask(group, request)
+                self._ask(group, request)
+        self._due = min((r.due for g in self._groups.all() for r in g.requests()), default=math.inf)
 
     # ------------------------------------------------------------------ a request's way
 
     def _begin(self, request: Request) -> None:
+        self._due = min(self._due, request.due)
         if self._events.closed:
             request.done(CancelledError(f"{request}: {self.name} stopped"), ())
             return
@@ -291,7 +291,7 @@ class Collectives:
         told["done"] = group.progress()
         group.given_up = True
         self._fail(group, here or error)
-        others = [m for m in group.members if m != self.name and m not in group.gone] or [group.leader]
+        others = [m for m in group.members if m != self.name and m not in group.gone]
         for member in dict.fromkeys([*others, group.leader]):
             self._tell_quietly(member, ABORT, told)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import secrets
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -20,6 +21,7 @@ from sparkflow_runtime.wire.errors import (
     UnavailableError,
 )
 
+ANSWER_S = 1.0  # how long the others may take to say how far they are, once a deadline has passed
 Done = Callable[[OpError | None, Sequence[Any]], None]
 
 
@@ -43,6 +45,13 @@ class Request:
 
     def __str__(self) -> str:
         return f"Collective {self.name!r} (group {self.group_key}, instance {self.instance_key})"
+
+    @property
+    def due(self) -> float:
+        """When something is to be done about it, if it still is there."""
+        if self.asked is not None:
+            return self.asked + ANSWER_S
+        return self.begun + self.timeout_s if self.timeout_s > 0 else math.inf
 
     @property
     def what(self) -> str:
