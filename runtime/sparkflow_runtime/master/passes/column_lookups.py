@@ -8,7 +8,6 @@ placed graphs look for them. The rows and their order are the same.
 
 from __future__ import annotations
 
-from sparkflow_runtime.master.passes.symbols import Symbols
 from sparkflow_runtime.master.passes.view import Op, View, producer
 from sparkflow_runtime.master.passes.view_edits import ViewEdits
 from sparkflow_runtime.wire import dtypes
@@ -42,7 +41,7 @@ class _Columns(ViewEdits):
         for op in self.rows.values():
             op.data = [op.data[0], self.vectors[op.data[1]], op.data[2]]
             op.forget_shapes()
-            self._lay_flat(op, op.name)
+            self.lay_flat(op.name, op.name)
         for op in self.joined.values():
             self._lay_side_by_side(op)
         for op in ops:  # the gradients' ids
@@ -66,7 +65,7 @@ class _Columns(ViewEdits):
             return False
         if not all(e in self.rows for e in parts):
             return False
-        axis, widths = self.axis_of(concat, 3), {self._width(e) for e in parts}
+        axis, widths = self.axis_of(concat, 3), {self.width(e) for e in parts}
         return axis == 2 or (axis == 1 and len(widths) == 1)
 
     def _settle(self) -> None:
@@ -83,25 +82,7 @@ class _Columns(ViewEdits):
 
     def _all_flat(self, gather: Op) -> bool:
         users = self.users[gather.name]
-        return bool(users) and all(u.name in self.joined or self._is_flat(u, gather.name) for u in users)
-
-    def _is_flat(self, op: Op, rows: str) -> bool:
-        """Whether it makes a matrix of as many rows of what has three axes."""
-        if not self.is_free(op) or op.data[0] != rows:
-            return False
-        if op.op == "Squeeze":
-            return list(op.attr("squeeze_dims", [])) in ([1], [-2]) and self._of(rows)[1] == 1
-        shape = self.view.shapes.of(op.name) if op.op == "Reshape" else None
-        return shape is not None and len(shape) == 2 and shape[1] == self._width(rows)
-
-    def _of(self, rows: str) -> Symbols:
-        return self.view.shapes.of(rows) or ()
-
-    def _width(self, rows: str) -> int:
-        """Of what has three axes: how much an example has; 0 where that is not known."""
-        shape = self._of(rows)
-        known = len(shape) == 3 and isinstance(shape[1], int) and isinstance(shape[2], int)
-        return int(shape[1]) * int(shape[2]) if known else 0
+        return bool(users) and all(u.name in self.joined or self.is_flat(u, gather.name) for u in users)
 
     def _is_vector(self, op: Op) -> bool:
         target = self.view.constant(op.data[1]) if self.is_free(op) else None
@@ -109,23 +90,12 @@ class _Columns(ViewEdits):
 
     # ------------------------------------------------------------------ what is put in its place
 
-    def _lay_flat(self, op: Op, matrix: str) -> None:
-        """Who takes it flat takes the matrix."""
-        self.edges.update((user.name, matrix) for user in self.users[op.name] if self._is_flat(user, op.name))
-
     def _lay_side_by_side(self, concat: Op) -> None:
-        parts, shape, width = concat.data[:-1], self._of(concat.name), self._width(concat.name)
+        parts = concat.data[:-1]
         key = (*parts, concat.device)
         if key not in self.flat:
-            axis, name = self.constant(f"{concat.name}/columns/axis", concat, 1), f"{concat.name}/columns"
-            about = {"N": len(parts), "T": concat.attr("T"), "Tidx": dtypes.int32}
-            self.flat[key] = self.make(name, "ConcatV2", concat, [*parts, axis], (shape[0], width), **about)
-            if concat.labels:
-                self.made[self.flat[key]].proto.attr["_class"].CopyFrom(concat.proto.attr["_class"])
-        self._lay_flat(concat, self.flat[key])
-        target = self.constant(f"{concat.name}/shape", concat, [-1, *shape[1:]])
-        concat.become("Reshape", [self.flat[key], target])
-        concat.set("Tshape", dtypes.int32)
+            self.flat[key] = self.side_by_side(concat, parts)
+        self.get_axes(concat, self.flat[key])
 
     def _vector(self, gather: Op) -> str | None:
         ids = gather.data[1]

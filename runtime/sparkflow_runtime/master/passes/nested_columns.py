@@ -4,12 +4,21 @@
   embeddings, and of that and other features, is what models begin with; the passes on placed graphs look for the
   look-ups in the ConcatV2 that a layer takes.
 - A Slice of a Slice: of what that was taken from. So the gradients of such ConcatV2 nodes are.
+- Matrices that a Pack along axis 1 stacks: they are laid side by side, and get that axis; the parts of an Unpack that
+  are gradients of rows are columns.
 - A Slice [batch, 1, n] of what has three axes, laid flat: columns of that, laid flat. So is a sum of such slices. They
   are gradients of rows that column_lookups.py made matrices of.
+- Sums of columns that lie side by side in every addend: columns of the sum of all, with the same addends in the same
+  order. The gradients of rows that several layers take are such sums, one for each table.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
+from itertools import pairwise
+from typing import NamedTuple
+
+from sparkflow_runtime.master.passes.symbols import words
 from sparkflow_runtime.master.passes.view import Op, View
 from sparkflow_runtime.master.passes.view_edits import ViewEdits
 from sparkflow_runtime.wire import dtypes
@@ -17,14 +26,58 @@ from sparkflow_runtime.wire import dtypes
 
 def nested_columns(view: View) -> None:
     found = {op.op for op in view.ops.values()}
+    if "GatherV2" in found and found & {"Pack", "Unpack"}:
+        _Stacks(view).run()
+        found |= {"ConcatV2", "Slice"}
     if "Slice" in found:  # whose shapes are another use of a ConcatV2
         _FlatSlices(view).run()
         _Slices(view).run()
+        _Sums(view).run()
     if "ConcatV2" in found:
         _join_concats(ViewEdits(view))
 
 
 # ---------------------------------------------------------------------- put together
+
+_OF_ROWS = words("AddN UnsortedSegmentSum SparseApplyAdagrad SparseApplyMomentum SparseApplyFtrl SparseApplyFtrlV2")
+_OF_ROWS |= words("SparseApplyRMSProp ScatterSub ScatterAdd SparseAccumulatorApplyGradient")
+
+
+class _Stacks(ViewEdits):
+    """Rows that are stacked, and gradients that are taken off such a stack."""
+
+    def run(self) -> None:
+        for op in self.view.ops.values():
+            if op.op == "Pack" and self._stacks_rows(op):
+                self.get_axes(op, self.side_by_side(op, op.data))
+            elif op.op == "Unpack" and self._is_of_rows(op):
+                self._take_columns(op)
+        self.written()
+
+    def _stacks_rows(self, op: Op) -> bool:
+        if op.control or op.name not in self.view.free or op.name in self.view.fed_nodes or op.attr("axis", 0) != 1:
+            return False
+        looked_up = sum(e in self.view.ops and self.view.ops[e].op == "GatherV2" for e in op.data)
+        return looked_up > 1 and all(len(self.of(e)) == 2 for e in op.data) and self.width(op.name) > 0
+
+    def _is_of_rows(self, op: Op) -> bool:
+        """Whether the gradients of some rows are among what it gives."""
+        if not self.is_free(op) or op.attr("axis", 0) != 1 or not self.width(op.data[0]) or op.attr("num", 0) < 2:
+            return False
+        return sum(user.op in _OF_ROWS for user in self.users[op.name]) > 1
+
+    def _take_columns(self, op: Op) -> None:
+        whole, name = self.of(op.data[0]), f"{op.name}/columns"
+        count, each = int(op.attr("num")), self.width(op.data[0]) // int(op.attr("num"))
+        about = {"T": op.attr("T"), "Tshape": dtypes.int32}
+        shape = self.constant(f"{name}/shape", op, [-1, count * each])
+        matrix = self.make(name, "Reshape", op, [op.data[0], shape], (whole[0], count * each), **about)
+        size = self.constant(f"{name}/size", op, [-1, each])
+        for k in range(count):
+            begin = self.constant(f"{name}/begin{k}", op, [0, k * each])
+            about = {"T": op.attr("T"), "Index": dtypes.int32}
+            part = self.make(f"{name}/{k}", "Slice", op, [matrix, begin, size], (whole[0], each), **about)
+            self.edges[f"{op.name}:{k}" if k else op.name] = part
 
 
 def _join_concats(edits: ViewEdits) -> None:
@@ -131,11 +184,12 @@ class _FlatSlices(_Slices):
         given, bounds = self.view.shapes.of(op.data[0]), self.bounds(op)
         if given is None or bounds is None or len(given) != 3:
             return None
-        (first, at, column), (count, _, width) = bounds
+        (first, at, column), (count, one, width) = bounds
         _, rows, columns = given
         if first != 0 or count not in (-1, given[0]) or not isinstance(rows, int) or not isinstance(columns, int):
             return None
-        if not 0 <= at < rows or column < 0 or width < 0 or column + width > columns:
+        one, width = (rows - at if one < 0 else one), (columns - column if width < 0 else width)
+        if one != 1 or not 0 <= at < rows or not 0 <= column <= columns - width:
             return None
         begin = self.constant(f"{op.name}/columns/begin", op, [0, at * columns + column])
         size = self.constant(f"{op.name}/columns/size", op, [-1, width])
@@ -164,3 +218,61 @@ class _FlatSlices(_Slices):
         about = {"N": len(parts), "T": op.attr("T")}
         data = [e for e in parts if e is not None]
         return self.make(f"{op.name}/columns", "AddN", op, data, (shape[0], shape[2]), **about)
+
+
+class _Sum(NamedTuple):
+    """An AddN of so many columns of each of some matrices."""
+
+    op: Op
+    sources: tuple[str, ...]
+    begins: list[int]
+    width: int
+
+
+class _Sums(_Slices):
+    """Sums of columns of the same matrices."""
+
+    def run(self) -> None:
+        groups: dict[tuple[str, ...], list[_Sum]] = defaultdict(list)
+        for op in self.view.ops.values():
+            if op.op == "AddN" and (found := self._sum(op)) is not None:
+                groups[op.device, *found.sources].append(found)
+        for group in groups.values():
+            group.sort(key=lambda one: one.begins[0])
+            beside = [[a + one.width for a in one.begins] == after.begins for one, after in pairwise(group)]
+            if len(group) > 1 and all(beside):
+                self._sum_at_once(group)
+        self.written()
+
+    def _sum(self, op: Op) -> _Sum | None:
+        if op.control or op.name not in self.view.free or op.name in self.view.fed_nodes or len(op.data) < 2:
+            return None
+        parts = [part for e in op.data if (part := self.free(e, "Slice")) is not None]
+        places = [place for part in parts if (place := self._place(part)) is not None]
+        if len(places) < len(op.data) or len({width for _, width in places}) > 1:
+            return None
+        return _Sum(op, tuple(part.data[0] for part in parts), [begin for begin, _ in places], places[0][1])
+
+    def _place(self, part: Op) -> tuple[int, int] | None:
+        """(first column, columns) of columns of all rows of a matrix."""
+        found, whole = self.bounds(part), self.of(part.data[0])
+        if found is None or len(whole) != 2 or found[0][0] != 0 or found[1][0] not in (-1, whole[0]):
+            return None
+        begin, size = found[0][1], found[1][1]
+        return (begin, size) if begin >= 0 and size > 0 else None
+
+    def _sum_at_once(self, group: list[_Sum]) -> None:
+        first, (rows, _) = group[0].op, self.of(group[0].op.name)
+        wide, parts, about = sum(one.width for one in group), [], {"T": first.attr("T")}
+        for k, (source, begin) in enumerate(zip(group[0].sources, group[0].begins)):
+            if begin or self.of(source)[1] != wide:
+                places = [self.constant(f"{first.name}/{k}", first, at) for at in ([0, begin], [-1, wide])]
+                sliced = about | {"Index": dtypes.int32}
+                source = self.make(f"{first.name}/{k}", "Slice", first, [source, *places], (rows, wide), **sliced)
+            parts.append(source)
+        total = self.make(f"{first.name}/sum", "AddN", first, parts, (rows, wide), N=len(parts), **about)
+        for one in group:
+            begin = one.begins[0] - group[0].begins[0]
+            places = [self.constant(f"{one.op.name}/at", one.op, at) for at in ([0, begin], [-1, one.width])]
+            one.op.become("Slice", [total, *places])
+            one.op.set("Index", dtypes.int32)

@@ -40,6 +40,44 @@ class ViewEdits:
             return None
         return int(axis.reshape(())) % rank
 
+    def is_flat(self, op: Op, rows: str) -> bool:
+        """Whether it makes a matrix of as many rows of what has three axes."""
+        if not self.is_free(op) or op.data[0] != rows:
+            return False
+        if op.op == "Squeeze":
+            return list(op.attr("squeeze_dims", [])) in ([1], [-2]) and self.of(rows)[1] == 1
+        shape = self.view.shapes.of(op.name) if op.op == "Reshape" else None
+        return shape is not None and len(shape) == 2 and shape[1] == self.width(rows)
+
+    def of(self, rows: str) -> Symbols:
+        return self.view.shapes.of(rows) or ()
+
+    def width(self, rows: str) -> int:
+        """Of what has three axes: how much an example has; 0 where that is not known."""
+        shape = self.of(rows)
+        if len(shape) != 3 or not isinstance(shape[1], int) or not isinstance(shape[2], int):
+            return 0
+        return shape[1] * shape[2]
+
+    def lay_flat(self, rows: str, matrix: str) -> None:
+        """Who takes it flat takes the matrix."""
+        self.edges.update((user.name, matrix) for user in self.users[rows] if self.is_flat(user, rows))
+
+    def side_by_side(self, op: Op, parts: list[str]) -> str:
+        """Matrices laid side by side, in the place of an op of the same inputs."""
+        shape, axis = self.of(op.name), self.constant(f"{op.name}/columns/axis", op, 1)
+        about = {"N": len(parts), "T": op.attr("T"), "Tidx": dtypes.int32}
+        made = self.make(f"{op.name}/columns", "ConcatV2", op, [*parts, axis], (shape[0], self.width(op.name)), **about)
+        if op.labels:
+            self.made[made].proto.attr["_class"].CopyFrom(op.proto.attr["_class"])
+        return made
+
+    def get_axes(self, op: Op, matrix: str) -> None:
+        """Let an op of three axes be a matrix that gets them; who takes it flat takes the matrix."""
+        self.lay_flat(op.name, matrix)
+        op.become("Reshape", [matrix, self.constant(f"{op.name}/shape", op, [-1, *self.of(op.name)[1:]])])
+        op.set("Tshape", dtypes.int32)
+
     def make(self, name: str, kind: str, beside: Op, data: list[str], shape: Symbols, **about: Any) -> str:
         """A node on the device of another one. shape: of its output, symbols for what is not known."""
         proto = NodeDef(name=self._unused(name), op=kind, device=beside.device, input=data)

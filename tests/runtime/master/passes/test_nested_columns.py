@@ -50,6 +50,8 @@ APART: dict[str, Callable[[Any], Any]] = {
     "three deep": lambda x: tf.slice(tf.slice(tf.slice(x, [0, 1], [-1, 10]), [1, 0], [3, -1]), [1, 2], [-1, 3]),
     "a column of what has three axes": lambda x: flat(tf.slice(tf.reshape(x, [-1, 1, 12]), [0, 0, 4], [-1, 1, 3]), 3),
     "a row of it": lambda x: flat(tf.slice(tf.reshape(x, [-1, 4, 3]), [0, 2, 0], [-1, 1, 3]), 3),
+    "the last row": lambda x: flat(tf.slice(tf.reshape(x, [-1, 4, 3]), [0, 3, 0], [-1, -1, -1]), 3),
+    "the last columns": lambda x: flat(tf.slice(tf.reshape(x, [-1, 1, 12]), [0, 0, 9], [-1, -1, -1]), 3),
     "a part of a row": lambda x: flat(tf.slice(tf.reshape(x, [-1, 4, 3]), [0, 2, 1], [-1, 1, 2]), 2),
     "of what always had three": lambda x: flat(tf.slice(tf.stack([x, x + 1.0, x * 2.0], 1), [0, 1, 3], [-1, 1, 4]), 4),
     "a sum of such": lambda x: flat(tf.add_n([part(x, [-1, 1, 12], [0, 0, 6]), part(x, [-1, 4, 3], [0, 1, 0])]), 3),
