@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from functools import cache
 from typing import Any
-from unittest import TestCase as _TestCase
 
 import numpy as np
+from absl.testing.absltest import TestCase as _TestCase
 
 from sparkflow.framework import nest
 from sparkflow.framework.apply import convert_to_tensor
@@ -33,7 +33,7 @@ _HALF = ("float16", "bfloat16")
 
 
 class TestCase(_TestCase):
-    """unittest's, with a new default graph and seed for each test."""
+    """absl's, with a new default graph and seed for each test."""
 
     _cached: Session | None = None  # also of a class whose setUp is all its own
 
@@ -209,8 +209,10 @@ class TestCase(_TestCase):
     def assertRaisesOpError(self, expected_err_re_or_predicate: Any) -> Any:
         return self.assertRaisesWithPredicateMatch(OpError, expected_err_re_or_predicate)
 
-    @contextmanager
-    def assertRaisesWithPredicateMatch(self, exception_type: Any, expected_err_re_or_predicate: Any) -> Iterator[None]:
+    @contextmanager  # absl's takes another predicate and runs a function
+    def assertRaisesWithPredicateMatch(  # type: ignore[override]
+        self, exception_type: Any, expected_err_re_or_predicate: Any
+    ) -> Iterator[None]:
         """The error's text matches the regular expression, or the function says true of the error."""
         check = expected_err_re_or_predicate
         try:

@@ -184,3 +184,13 @@ def test_a_checkpoint_is_read_and_taken_over(tmp_path: Path) -> None:
                 tf.train.init_from_checkpoint(str(tmp_path), wrong)
     with pytest.raises(tf.errors.NotFoundError):
         tf.train.load_checkpoint(str(tmp_path / "other"))
+
+
+def test_a_case_has_what_absls_has(case: Any) -> None:
+    case.assertLen([1, 2], 2)
+    case.assertEmpty(())
+    case.assertSameElements([1, 2, 2], [2, 1])
+    case.assertContainsSubset({1}, {1, 2})
+    case.assertBetween(1, 0, 2)
+    with pytest.raises(AssertionError):
+        case.assertNotEmpty([])
