@@ -133,3 +133,26 @@ def test_versions_are_tensorflows_and_ones_own() -> None:
     assert [int(part) for part in tf.__version__.split(".")] == [1, 15, 0] and tf.__version__ == tf.version.VERSION
     assert version("sparkflow-graph") == tf.version.SPARKFLOW_VERSION
     assert not hasattr(tf.version, "NO_SUCH_VERSION")
+
+
+def test_what_libraries_make_of_messages() -> None:
+    """A type of its number, a shape of its message and back, and the table of ops with those that import knows."""
+    from sparkflow.python.framework import op_def_registry
+
+    assert tf.DType(1) is tf.float32 and tf.DType(101).is_ref and tf.DType(tf.int64.as_datatype_enum) is tf.int64
+    for shape in (tf.TensorShape(None), tf.TensorShape([None, 3]), tf.TensorShape([])):
+        again = tf.TensorShape(shape.as_proto())
+        assert again.ndims == shape.ndims and again.as_proto() == shape.as_proto()
+    known = op_def_registry.get_registered_ops()
+    assert known["VarHandleOp"].is_stateful and not known["VarHandleOp"].input_arg
+    assert known["ReadVariableOp"].input_arg[0].name == "resource" and known["HashTable"].is_stateful
+    assert op_def_registry.get("ResourceApplyAdam") is not None
+
+
+def test_an_operation_is_sent_elsewhere(graph: tf.Graph) -> None:
+    with tf.device("/cpu:0"):
+        op = tf.constant(1.0).op
+    op._set_device("/job:ps/task:1")
+    assert op.device == "/job:ps/task:1"
+    op._set_device("")
+    assert not op.device

@@ -12,7 +12,7 @@ from sparkflow.framework.functions import Call, calls_functions, expand
 from sparkflow.framework.graph import Graph, Operation, Tensor, get_default_graph
 from sparkflow.framework.node_checks import check_attrs, check_inputs, check_nodes, check_versions, known_op
 from sparkflow.framework.older_ops import modern
-from sparkflow.framework.resource_variables import referring
+from sparkflow.framework.resource_variables import handle, referring
 from sparkflow.framework.shapes import Dims, compatible, merge
 from sparkflow_runtime.wire.attrs import encode, node_attrs
 from sparkflow_runtime.wire.edges import parse
@@ -63,7 +63,7 @@ def import_graph_def(
     library = {function.signature.name: function for function in graph_def.library.function}
     check_nodes(graph_def.node)
     mapped = {_with_port(key) for key in input_map or {}}
-    ordered, back_edges = _in_order(graph_def, library, mapped)
+    ordered, back_edges = _in_order(graph_def, library, mapped, _variables(input_map or {}))
     adding = _Import(_prefix(graph, "import" if name is None else name), input_map or {}, library, ordered)
     adding.check_names(return_elements or ())
     with graph._unfinished, _no_controls(graph):
@@ -259,16 +259,23 @@ def _source(edge: str) -> str:
     return edge.lstrip("^").partition(":")[0]
 
 
+def _variables(input_map: Mapping[str, Any]) -> dict[str, NodeDef]:
+    """What stands for resources there: by the name of the node that a variable is given for, its handle."""
+    refs = {_source(key): given for key, given in input_map.items() if isinstance(given, Tensor) and given.dtype.is_ref}
+    return {name: handle(name, given.dtype.base_dtype, given.shape.as_proto()) for name, given in refs.items()}
+
+
 def _in_order(
-    graph_def: GraphDef, library: Mapping[str, FunctionDef], mapped: Collection[str]
+    graph_def: GraphDef, library: Mapping[str, FunctionDef], mapped: Collection[str], variables: Mapping[str, NodeDef]
 ) -> tuple[list[Any], dict[str, set[str]]]:
     """(the nodes with every input before its consumer, the edges left out: those that close loops).
 
-    mapped: edges whose source need not be there. Raises InvalidArgumentError on a missing input or another cycle.
+    mapped: edges whose source need not be there; variables: those that input_map gives. Raises
+    InvalidArgumentError on a missing input or another cycle.
     """
     producer = graph_def.versions.producer
     given = [without_dataset(modern(n, producer)) for n in graph_def.node]
-    found = referring(given, lambda node: calls_functions(node, library))
+    found = referring(given, lambda node: calls_functions(node, library), variables)
     nodes = {node.name: node for node in found}
     back_edges = _back_edges(nodes)
     done: dict[str, bool] = {}

@@ -14,7 +14,7 @@ _HANDLES = (  # what referred to queues, tables and readers by names of theirs, 
     "WholeFileReader IdentityReader FixedLengthRecordReader ReaderRead ReaderReadUpTo ReaderNumRecordsProduced "
     "ReaderNumWorkUnitsCompleted ReaderReset"
 )
-_RENAMED = {op: f"{op}V2" for op in _HANDLES.split()} | {
+RENAMED = {op: f"{op}V2" for op in _HANDLES.split()} | {
     "AccumulateNV2": "AddN", "BatchMatMul": "BatchMatMulV2", "BiasAddV1": "BiasAdd", "Concat": "ConcatV2",
     "Inv": "Reciprocal", "InvGrad": "ReciprocalGrad", "Mod": "TruncateMod",
 }  # fmt: skip
@@ -23,7 +23,7 @@ _SCALARS_SINCE = 22  # the producer that first meant a scalar by a placeholder's
 
 def modern(node: NodeDef, producer: int = _SCALARS_SINCE) -> NodeDef:
     """The node itself, or another one in its place. producer: the version of the graph, that functions have not."""
-    if node.op in _RENAMED:
+    if node.op in RENAMED:
         return _renamed(node)
     if node.op == "Placeholder" and producer < _SCALARS_SINCE:
         shape = node.attr["shape"].shape if "shape" in node.attr else None
@@ -36,7 +36,7 @@ def modern(node: NodeDef, producer: int = _SCALARS_SINCE) -> NodeDef:
 
 def _renamed(node: NodeDef) -> NodeDef:
     made = _copy(node)
-    made.op = _RENAMED[node.op]
+    made.op = RENAMED[node.op]
     if node.op == "AccumulateNV2":
         made.attr.pop("shape", None)
     elif node.op == "Concat":  # the axis was the first input

@@ -6,9 +6,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from sparkflow.framework import older_ops, resource_variables
 from sparkflow.framework.registry import Arg, OpSpec, is_registered, lookup, registered
 from sparkflow_runtime.wire import attrs
-from sparkflow_runtime.wire.dtypes import DType
+from sparkflow_runtime.wire.dtypes import DType, resource
 from sparkflow_runtime.wire.protos import OpDef
 
 if TYPE_CHECKING:
@@ -26,12 +27,26 @@ def op_def_of(operation: Operation) -> OpDef:
 
 def get(name: str) -> OpDef | None:
     """Of a type of op, without the attributes that have no default and that its inputs and outputs do not name; None
-    where there is no such op."""
-    return _message(lookup(name), {}) if is_registered(name) else None
+    where there is no such op. Of one that import_graph_def puts another in place of, no more than its kind."""
+    if is_registered(name):
+        return _message(lookup(name), {})
+    if name in older_ops.RENAMED:
+        made = _message(lookup(older_ops.RENAMED[name]), {})
+        made.name = name
+        return made
+    return _of_resource(name) if resource_variables.is_known(name) else None
 
 
 def get_registered_ops() -> dict[str, OpDef]:
-    return {name: _message(lookup(name), {}) for name in registered()}
+    names = {*registered(), *older_ops.RENAMED, *resource_variables.KNOWN}
+    return {name: made for name in sorted(names) if (made := get(name)) is not None}
+
+
+def _of_resource(name: str) -> OpDef:
+    made = OpDef(name=name, is_stateful=True)
+    args = made.output_arg if name == resource_variables.HANDLE else made.input_arg
+    args.add(name="resource", type=resource.as_datatype_enum)
+    return made
 
 
 def sync() -> None:

@@ -11,6 +11,7 @@ from sparkflow.framework.registry import OpSpec
 from sparkflow.framework.shapes import Dims, TensorShape
 from sparkflow_runtime.wire import attrs as wire_attrs
 from sparkflow_runtime.wire.attrs import Shape
+from sparkflow_runtime.wire.devices import canonical
 from sparkflow_runtime.wire.dtypes import DType
 from sparkflow_runtime.wire.protos import AttrValue, NodeDef, OpDef
 
@@ -169,6 +170,11 @@ class Operation:
     def get_attr(self, name: str) -> Any:
         """Its value as TensorFlow gives it: bytes, a number, a DType, a TensorShapeProto, a TensorProto, or a list."""
         return wire_attrs.told(self.attr(name))
+
+    def _set_device(self, device: Any) -> None:
+        """Where it is to run, whatever the scopes around it said; before a session has run the graph."""
+        name = device if isinstance(device, str) else device.to_string()
+        self._device = canonical(name) if name else ""
 
     def _set_attr(self, name: str, value: AttrValue) -> None:
         """As in TensorFlow, for hints such as `_recompute_hint`; before a session has run the graph."""

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable, Mapping
 from sparkflow_runtime.wire import dtypes
 from sparkflow_runtime.wire.edges import KEPT_READ, data_inputs, is_control, node_name, parse, with_inputs
 from sparkflow_runtime.wire.errors import UnimplementedError
-from sparkflow_runtime.wire.protos import AttrValue, NodeDef
+from sparkflow_runtime.wire.protos import AttrValue, NodeDef, TensorShapeProto
 
-_HANDLE = "VarHandleOp"
+HANDLE = "VarHandleOp"
 _LOOPS = ("While", "StatelessWhile")
 _RESOURCE = dtypes.resource.as_datatype_enum
 _RENAMED = {  # op -> (its name with references, what its attributes are called there, those that it must not set)
@@ -37,29 +37,64 @@ _RENAMED = {  # op -> (its name with references, what its attributes are called 
     },
     **{f"ResourceScatterNd{how}": (f"ScatterNd{how}", None, ()) for how in ("Add", "Sub", "Max", "Min", "Update")},
 }
+KNOWN = (HANDLE, *_RENAMED, "DisableCopyOnRead")
 _INWARDS = {"Switch": "RefSwitch", "Enter": "RefEnter", "Identity": "RefIdentity"}  # what hands a handle on
 OUTPUTS = {"ReadVariableOp": "value"}  # what the output is called there, where its name changes
-_TYPE_OF_HANDLE = {"IsVariableInitialized": "dtype", "Shape": "T"}  # attributes that only the handle knows
+_TYPE_OFHANDLE = {"IsVariableInitialized": "dtype", "Shape": "T"}  # attributes that only the handle knows
 
 
-def referring(nodes: Iterable[NodeDef], calls: Callable[[NodeDef], bool] = lambda node: False) -> list[NodeDef]:
+def is_known(op: str) -> bool:
+    """Whether such a node is imported, as one that takes references."""
+    return op in KNOWN or op.startswith(("ResourceApply", "ResourceSparseApply"))
+
+
+def handle(name: str, dtype: dtypes.DType, shape: TensorShapeProto) -> NodeDef:
+    """The node of a variable, where a graph has only a place for it (`referring`)."""
+    made = NodeDef(name=name, op=HANDLE)
+    made.attr["dtype"].type = dtype.as_datatype_enum
+    made.attr["shape"].shape.CopyFrom(shape)
+    return made
+
+
+def referring(
+    nodes: Iterable[NodeDef], calls: Callable[[NodeDef], bool] = lambda node: False,
+    given: Mapping[str, NodeDef] | None = None,
+) -> list[NodeDef]:  # fmt: skip
     """The nodes, none of which takes a handle any more; those of other graphs as they are.
 
     calls: which nodes call functions; these get the variable itself, and their bodies are rewritten when they are
-    expanded (`with_reference`). Raises UnimplementedError where a handle goes where no reference can.
+    expanded (`with_reference`). given: what variables placeholders of resources stand for, by the placeholder's name.
+    Raises UnimplementedError where a handle goes where no reference can.
     """
     nodes = _past_loops(list(nodes))
-    handles = {node.name: node for node in nodes if node.op == _HANDLE}
+    handles = {node.name: node for node in nodes if node.op == HANDLE}
+    places = {n.name: given[n.name] for n in nodes if n.name in given and _is_place(n)} if given else {}
+    handles |= places
     if not handles:
         return nodes
-    ways, size = [node for node in nodes if node.op in _INWARDS], -1
+    ways, size = [node for node in nodes if node.op in _INWARDS and _is_of_resources(node)], -1
     while size != len(handles):  # one may lead to another that stands before it
         size = len(handles)
         for node in ways:
             handle = handles.get(node_name(node.input[0]))
             if handle is not None:
                 handles[node.name] = handle
-    return [node if calls(node) else _node(node, handles) for node in nodes]
+    return [node if calls(node) or _takes_reference(node, places) else _node(node, handles) for node in nodes]
+
+
+def _is_place(node: NodeDef) -> bool:
+    return node.op == "Placeholder" and node.attr["dtype"].type == _RESOURCE
+
+
+def _is_of_resources(node: NodeDef) -> bool:
+    return "T" in node.attr and node.attr["T"].type == _RESOURCE
+
+
+def _takes_reference(node: NodeDef, places: Mapping[str, NodeDef]) -> bool:
+    """Whether it is of a graph whose variables were references, in which a place stands for one now."""
+    if not places or is_known(node.op) or _is_of_resources(node):
+        return False
+    return any(node_name(edge) in places for edge in node.input)
 
 
 def _past_loops(nodes: list[NodeDef]) -> list[NodeDef]:
@@ -82,8 +117,10 @@ def _past_loops(nodes: list[NodeDef]) -> list[NodeDef]:
 
 
 def _node(node: NodeDef, handles: Mapping[str, NodeDef]) -> NodeDef:
-    if node.op == _HANDLE:
+    if node.op == HANDLE:
         return _made(node, "VariableV2", {"dtype": "dtype", "shape": "shape"})
+    if node.name in handles and _is_place(node):
+        return _made(handles[node.name], "Placeholder", None)
     taken = [name for edge in node.input if (name := node_name(edge)) in handles]
     if not taken:
         if node.op not in _RENAMED:
@@ -120,8 +157,8 @@ def with_reference(node: NodeDef, variable: str, dtype: AttrValue, is_known: boo
             "reads, updates and functions can here. Build the graph after tf.disable_resource_variables()",
         )
     made = _made(node, op, names)
-    if op in _TYPE_OF_HANDLE:
-        made.attr[_TYPE_OF_HANDLE[op]].CopyFrom(dtype)
+    if op in _TYPE_OFHANDLE:
+        made.attr[_TYPE_OFHANDLE[op]].CopyFrom(dtype)
     if op == "Identity":
         made.attr[KEPT_READ].b = True
     if op == "Assign":  # a variable of an open shape may change it

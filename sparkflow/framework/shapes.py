@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from sparkflow_runtime.wire.errors import InvalidArgumentError
+from sparkflow_runtime.wire.protos import TensorShapeProto
+from sparkflow_runtime.wire.tensor_proto import shape_proto, shape_tuple
 
 Dims = tuple[int | None, ...] | None
 
@@ -214,6 +216,9 @@ class TensorShape:
         except TypeError:
             return False
 
+    def as_proto(self) -> TensorShapeProto:
+        return shape_proto(self.dims_)
+
     def __hash__(self) -> int:
         return hash(self.dims_)
 
@@ -225,7 +230,7 @@ class TensorShape:
 
 
 def as_dims(value: Any) -> Dims:
-    """The tuple form of a TensorShape, a sequence of sizes, an int, or None; a size of -1 is one not known.
+    """The tuple form of a TensorShape, its message, a sequence of sizes, an int, or None; a size of -1 is not known.
 
     Raises TypeError on anything else, ValueError on other negative sizes.
     """
@@ -235,6 +240,8 @@ def as_dims(value: Any) -> Dims:
         return value.dims_
     if isinstance(value, (str, bytes)):
         raise TypeError(f"Expected a shape, got {value!r}")
+    if isinstance(value, TensorShapeProto):
+        return shape_tuple(value)
     if isinstance(value, Sequence) or hasattr(value, "__iter__"):
         return tuple(map(_size, value))
     return (_size(value),)

@@ -15,16 +15,28 @@ _REF = 100  # types_pb2 numbers a reference dtype 100 above its base
 class DType:
     """An element type; `is_ref` marks an edge that carries the variable itself and not its value.
 
-    Compares equal to its name, its numpy dtype and its enum number, as TensorFlow's does.
+    Compares equal to its name, its numpy dtype and its enum number, as TensorFlow's does. There is one of each:
+    `DType(enum)` gives it.
     """
 
     __slots__ = ("_hash", "as_datatype_enum", "as_numpy_dtype", "base_dtype", "name", "np")
 
-    def __init__(self, name: str, enum: int, np_type: Any, base: DType | None = None):
-        self.name, self.as_datatype_enum, self.as_numpy_dtype = name, enum, np_type
-        self.np: np.dtype[Any] = np.dtype(np_type)
-        self.base_dtype = base or self
-        self._hash = enum
+    name: str
+    as_datatype_enum: int
+    as_numpy_dtype: Any
+    np: np.dtype[Any]
+    base_dtype: DType
+    _hash: int
+
+    def __new__(cls, type_enum: int, name: str = "", np_type: Any = None, base: DType | None = None) -> DType:
+        if not name:
+            return as_dtype(type_enum)
+        made = super().__new__(cls)
+        made.name, made.as_datatype_enum, made.as_numpy_dtype = name, type_enum, np_type
+        made.np = np.dtype(np_type)
+        made.base_dtype = base or made
+        made._hash = type_enum
+        return made
 
     @property
     def is_ref(self) -> bool:
@@ -140,8 +152,8 @@ _BY_KEY: dict[Any, DType] = {}
 
 def _declare(label: str, name: str, np_type: Any) -> DType:
     enum = types_pb2.DataType.Value("DT_" + label.upper())
-    dtype = DType(name, enum, np_type)
-    ref = DType(name + "_ref", enum + _REF, np_type, dtype)
+    dtype = DType(enum, name, np_type)
+    ref = DType(enum + _REF, name + "_ref", np_type, dtype)
     for key in (name, enum, dtype.np, np_type, label):
         _BY_KEY.setdefault(key, dtype)
     _BY_KEY[ref.name] = _BY_KEY[ref.as_datatype_enum] = ref
