@@ -361,10 +361,11 @@ def __getattr__(name: str) -> Any:
         return lambda: None  # there is nothing to switch
     if name in _EAGER:
         return getattr(import_module("sparkflow.contrib.eager"), name)
-    old = import_module("sparkflow.old_names").find(name)
-    if old is None:
-        raise AttributeError(f"module 'sparkflow' has no attribute {name!r}")
-    return old
+    for names in ("late_names", "old_names"):
+        found = import_module(f"sparkflow.{names}").find(name)
+        if found is not None:
+            return found
+    raise AttributeError(f"module 'sparkflow' has no attribute {name!r}")
 
 
 def _connector(name: str) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import NamedTuple
 
+from sparkflow.functions import functions_run_eagerly, run_functions_eagerly
 from sparkflow.session.device_lib import list_local_devices
 
 
@@ -47,3 +48,4 @@ experimental = SimpleNamespace(
     set_memory_growth=set_memory_growth,
     get_memory_growth=get_memory_growth,
 )
+experimental_run_functions_eagerly, experimental_functions_run_eagerly = run_functions_eagerly, functions_run_eagerly

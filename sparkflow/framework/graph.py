@@ -44,6 +44,7 @@ class Graph(Collections):
         self._colocation_stack: list[Operation] = []
         self._sessions: list[Any] = []
         self._control_flow_context: Any = None  # the cond branch or while loop being built
+        self._order: Any = None  # the ProgramOrder of the tf.function being traced
         self._unfetchable: set[Operation] = set()
         self._unfeedable: set[Operation] = set()
         self._container = ""
@@ -113,6 +114,8 @@ class Graph(Collections):
         """The last of making it: what it is part of is told, and it is found by its name."""
         if op.spec.shape is not None:
             self._infer(op, op.spec)
+        if self._order is not None:
+            self._order.see(op)
         if self._control_flow_context is not None:
             op._control_flow_context = self._control_flow_context
             self._control_flow_context.AddOp(op)  # after inference: what it captures says less than the original

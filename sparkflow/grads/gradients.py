@@ -37,13 +37,15 @@ def gradients(
     aggregation_method: Any = None,
     stop_gradients: Any = None,
     unconnected_gradients: Any = UnconnectedGradients.NONE,
+    *,
+    _stops: Any = None,
 ) -> list[Any]:
     """d(sum of ys)/dx for each x: a Tensor of x's shape and dtype, IndexedSlices for looked-up tables, or None.
 
     grad_ys: the gradients of the ys (ones where None). stop_gradients: tensors taken as constants.
     gate_gradients: wait for all gradients of an op before any is used. aggregation_method: any of AggregationMethod's
-    gives the same sums. Raises LookupError, with the op's name and type, where an op on the way has no gradient,
-    ValueError on another aggregation_method.
+    gives the same sums. _stops: the nodes that a tape takes as constants. Raises LookupError, with the op's name and
+    type, where an op on the way has no gradient, ValueError on another aggregation_method.
     """
     if aggregation_method is not None and aggregation_method not in _METHODS:
         raise ValueError(
@@ -60,7 +62,7 @@ def gradients(
     for tensor in (*y_tensors, *x_tensors, *stops):
         graph._check_own(tensor.op, "gradients")
     with graph._unfinished, graph.name_scope(name or "gradients") as scope:
-        level = Level(y_tensors, set(x_tensors), {s.op for s in stops})
+        level = Level(y_tensors, set(x_tensors), {s.op for s in stops} if _stops is None else _stops)
         context = graph._get_control_flow_context()
         walk = Walk(level, Manner(scope, context, colocate_gradients_with_ops, gate_gradients))
         for i, (y, seed) in enumerate(zip(y_tensors, seeds)):

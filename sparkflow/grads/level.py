@@ -6,7 +6,7 @@ gradient is built, so that no node is added for what nobody asks.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from typing import Any
 
 from sparkflow.framework.contexts import (
@@ -47,7 +47,7 @@ def _taken(loop: WhileContext) -> list[Tensor]:
 class Level:
     """The nodes that the roots need, each after those it needs, and whether each leads to one of the targets.
 
-    loop: the loop whose body this is, None outside. stops: ops whose inputs count as constants. bodies: those of all
+    loop: the loop whose body this is, None outside. stops: nodes whose inputs count as constants. bodies: those of all
     loops met so far, also at other levels.
     """
 
@@ -55,7 +55,7 @@ class Level:
         self,
         roots: Iterable[Tensor],
         targets: set[Tensor],
-        stops: set[Operation],
+        stops: Container[Node],
         loop: WhileContext | None = None,
         bodies: dict[WhileContext, Body] | None = None,
     ):
@@ -77,7 +77,7 @@ class Level:
 
     def _is_live(self, node: Node) -> bool:
         if isinstance(node, WhileContext):
-            if not node.back_prop:
+            if not node.back_prop or node in self.stops:
                 return False
             self.bodies[node] = body = Body(node, self)
             return bool(body.variables) or any(body.level.live.values())

@@ -11,6 +11,7 @@ from sparkflow.framework.constant_value import constant_value
 from sparkflow.framework.graph import Tensor, get_default_graph
 from sparkflow.framework.graph_keys import GraphKeys
 from sparkflow.ops import array, array_join, math
+from sparkflow.ops.branches_in_order import BranchesInOrder
 from sparkflow.ops.control_flow import Assert
 from sparkflow.ops.control_flow_context import CondContext
 from sparkflow.ops.control_flow_nodes import merge, switch
@@ -42,8 +43,10 @@ def cond(
         raise TypeError("pred must not be a Python bool; use a tensor, or Python's if")
     graph = get_default_graph()
     with graph.name_scope(name or "cond"):
-        pivots, pred = _pivots(pred)
-        branches = [_branch(fn, pred, pivots[i], i) for i, fn in ((1, true_fn), (0, false_fn))]
+        in_order = BranchesInOrder(graph)
+        with in_order.waiting():
+            pivots, pred = _pivots(pred)
+        branches = [_branch(in_order.within(fn), pred, pivots[i], i) for i, fn in ((1, true_fn), (0, false_fn))]
         (context_t, res_t, flat_t), (context_f, res_f, flat_f) = branches
         for label, result in (("true_fn", res_t), ("false_fn", res_f)):
             if result is None:
@@ -56,6 +59,7 @@ def cond(
         for context in (context_t, context_f):
             graph.add_to_collection(GraphKeys.COND_CONTEXT, context)
         merged = [_merged(f, t) for f, t in zip(flat_f, flat_t, strict=True)]
+        in_order.over(merged)
         return nest.pack_sequence_as(res_t, merged, expand_composites=True)
 
 

@@ -16,6 +16,7 @@ from sparkflow.framework.graph import Operation, Tensor, get_default_graph
 from sparkflow.framework.graph_keys import GraphKeys
 from sparkflow.framework.shapes import Dims, TensorShape
 from sparkflow.ops import array, math
+from sparkflow.ops.branches_in_order import BranchesInOrder
 from sparkflow.ops.control_flow_context import ControlFlowContext, inside
 from sparkflow.ops.control_flow_nodes import enter, exit, loop_cond, merge, next_iteration, switch_ref_or_tensor
 
@@ -257,12 +258,15 @@ def while_loop(
     if parallel_iterations < 1:
         raise TypeError(f"parallel_iterations must be a positive integer, got {parallel_iterations!r}")
     packed = list(loop_vars) if isinstance(loop_vars, (list, tuple)) else [loop_vars]
-    with get_default_graph().name_scope(name or "while"):
+    in_order = BranchesInOrder(get_default_graph())
+    with get_default_graph().name_scope(name or "while"), in_order.waiting():
         invariants = _invariants(packed, shape_invariants)
         limit = None if maximum_iterations is None else _limit(maximum_iterations)
         context = WhileContext(limit, parallel_iterations, back_prop, swap_memory)
         with get_default_graph()._unfinished:
-            result, exits = _build(context, cond, body, packed, invariants, limit)
+            goes_on, step = in_order.within(cond), in_order.within(body)
+            result, exits = _build(context, goes_on, step, packed, invariants, limit)
+        in_order.over(exits)
         get_default_graph().add_to_collection(GraphKeys.WHILE_CONTEXT, context)
         out = nest.pack_sequence_as(result, exits, expand_composites=True)
         return out if return_same_structure or len(exits) != 1 else nest.flatten(out)[0]

@@ -9,6 +9,7 @@ from functools import lru_cache, partial
 from typing import Any
 
 from sparkflow.framework.graph import get_default_graph
+from sparkflow.framework.program_order import unordered
 
 Creator = Callable[..., Any]
 
@@ -34,6 +35,13 @@ class Created(type):
     """Of classes whose instances the creators of the current scopes make."""
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        graph = get_default_graph()
+        if graph._order is None:
+            return cls._made(*args, **kwargs)
+        with unordered(graph):  # its initializer is no statement of the function that makes it
+            return cls._made(*args, **kwargs)
+
+    def _made(cls, *args: Any, **kwargs: Any) -> Any:
         creators = get_default_graph().extra.get(_KEY)
         if not creators:
             return super().__call__(*args, **kwargs)

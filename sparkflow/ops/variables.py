@@ -190,8 +190,9 @@ class Variable(metaclass=Created):
     # ------------------------------------------------------------------ its value as tensors
 
     def value(self) -> Tensor:
-        """The tensor that reads the variable, the same one at each call; with use_resource a new one."""
-        return self.read_value() if self._keeps_reads and not self._is_cached else self._snapshot
+        """The tensor that reads it, the same one at each call; a new one in tf.function, and with use_resource."""
+        anew = self._graph._order is not None or (self._keeps_reads and not self._is_cached)
+        return self.read_value() if anew else self._snapshot
 
     def read_value(self) -> Tensor:
         """A new read: under control_dependencies it sees what those ops assigned."""

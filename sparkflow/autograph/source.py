@@ -1,0 +1,145 @@
+"""A function made anew from its source, its control flow rewritten."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import linecache
+from collections.abc import Callable
+from types import CellType, CodeType, FunctionType
+from typing import Any
+
+from sparkflow.autograph.rewrite import rewritten, rewritten_expression
+
+_FACTORY, _OPERATORS = "ag_factory", "ag__"
+_made: dict[tuple[CodeType, bool], CodeType | None] = {}
+
+
+class NoSource(Exception):
+    """A function whose source cannot be read, such as one typed at a prompt."""
+
+
+def converted(function: FunctionType, operators: Any, called: bool = True) -> FunctionType:
+    """The function with its control flow rewritten; it shares globals, defaults and closure with the given one.
+
+    operators: what `ag__` names in it. Raises NoSource.
+    """
+    code = function.__code__
+    if _OPERATORS in code.co_freevars:
+        return function  # a function inside one that was converted
+    if (code, called) not in _made:
+        _made[code, called] = _compiled(function, called)
+    new = _made[code, called]
+    if new is None:
+        raise NoSource(f"the source of {function.__qualname__} in {code.co_filename} cannot be read")
+    cells = dict(zip(code.co_freevars, function.__closure__ or ()))
+    cells[_OPERATORS] = CellType(operators)
+    closure = tuple(cells.get(name) or CellType() for name in new.co_freevars)
+    result = FunctionType(new, function.__globals__, function.__name__, function.__defaults__, closure)
+    result.__kwdefaults__, result.__qualname__, result.__doc__ = (
+        function.__kwdefaults__, function.__qualname__, function.__doc__
+    )  # fmt: skip
+    result.__annotations__, result.__module__ = function.__annotations__, function.__module__
+    result.__dict__.update(function.__dict__)
+    return result
+
+
+def source_after(function: FunctionType, called: bool = True) -> str:
+    """The source of what `converted` makes. Raises NoSource."""
+    return ast.unparse(_tree(function, called))
+
+
+def _compiled(function: FunctionType, called: bool) -> CodeType | None:
+    """The code of the new function; None where there is no source."""
+    try:
+        tree = _tree(function, called)
+    except NoSource:
+        return None
+    names = sorted({*function.__code__.co_freevars, _OPERATORS, "__class__"})
+    lines = [f"def {_FACTORY}():", *[f"    {name} = None" for name in names], "    pass"]
+    module = ast.parse("\n".join(lines))
+    module.body[0].body.append(tree)  # type: ignore[attr-defined]
+    ast.fix_missing_locations(module)
+    code = compile(module, function.__code__.co_filename, "exec", dont_inherit=True, flags=_future(function))
+    factory = next(c for c in code.co_consts if isinstance(c, CodeType))
+    return next(c for c in factory.co_consts if isinstance(c, CodeType) and c.co_name == tree.name)
+
+
+def _future(function: FunctionType) -> int:
+    """The flags of `from __future__ import annotations` and the like."""
+    return function.__code__.co_flags & 0x1FE0000
+
+
+def _tree(function: FunctionType, called: bool) -> ast.FunctionDef:
+    if function.__code__.co_name == "<lambda>":
+        return _of_lambda(function, called)
+    try:
+        lines, first = inspect.getsourcelines(function)
+        # Under an `if`, source may be indented as it is.
+        module = ast.parse("if True:\n" + "".join(lines) if lines[0][:1].isspace() else "".join(lines))
+    except (OSError, TypeError, SyntaxError) as error:
+        raise NoSource(str(error)) from error
+    indented = lines[0][:1].isspace()
+    tree = module.body[0].body[0] if indented else module.body[0]  # type: ignore[attr-defined]
+    if not isinstance(tree, ast.FunctionDef) or tree.name != function.__code__.co_name:
+        raise NoSource(f"{function.__qualname__} is not what its source says")
+    ast.increment_lineno(tree, first - 1 - indented)
+    tree.decorator_list = []
+    return rewritten(_without_values(tree), _owner(function), called)
+
+
+def _without_values(tree: ast.FunctionDef) -> ast.FunctionDef:
+    """Defaults and annotations are the given function's: they are not evaluated again."""
+    args, empty = tree.args, ast.Constant(None)
+    args.defaults, args.kw_defaults = [empty for _ in args.defaults], [d and empty for d in args.kw_defaults]
+    for arg in ast.walk(args):
+        if isinstance(arg, ast.arg):
+            arg.annotation = None
+    tree.returns = None
+    return tree
+
+
+def _owner(function: FunctionType) -> str | None:
+    """The class in whose body a method was defined."""
+    parts = function.__qualname__.split(".")
+    return parts[-2] if len(parts) > 1 and parts[-2] != "<locals>" else None
+
+
+def _of_lambda(function: FunctionType, called: bool) -> ast.FunctionDef:
+    code = function.__code__
+    text = "".join(linecache.getlines(code.co_filename, function.__globals__))
+    try:
+        nodes = [n for n in ast.walk(ast.parse(text)) if isinstance(n, ast.Lambda)]
+    except SyntaxError as error:
+        raise NoSource(str(error)) from error
+    found = [n for n in nodes if _is_of(n, code)]
+    if len(found) != 1:
+        raise NoSource(f"{len(found)} lambdas stand at {code.co_filename}:{code.co_firstlineno}")
+    node = found[0]
+    made = ast.parse("def ag_lambda(): pass").body[0]
+    assert isinstance(made, ast.FunctionDef)
+    made.args = node.args
+    made.body = [ast.copy_location(ast.Return(rewritten_expression(node.body, called)), node.body)]
+    return ast.fix_missing_locations(ast.copy_location(_without_values(made), node))
+
+
+def _is_of(node: ast.Lambda, code: CodeType) -> bool:
+    """Whether the code's instructions stand where the lambda's body does."""
+    places = [p for p in code.co_positions() if p[0] and p[2] is not None and p[3]]
+    starts = [(line, column) for line, _, column, _ in places]
+    first, last = (node.body.lineno, node.body.col_offset), (node.body.end_lineno, node.body.end_col_offset)
+    inside = [at for at in starts if first <= at < last]
+    arguments = [a.arg for a in (*node.args.posonlyargs, *node.args.args)]
+    same = arguments == list(code.co_varnames[: code.co_argcount])
+    spans = [(p[0], p[2], p[1], p[3]) for p in places]
+    whole = (node.body.lineno, node.body.col_offset, node.body.end_lineno, node.body.end_col_offset)
+    return same and bool(inside) and whole in spans
+
+
+def conversion(function: Callable[..., Any]) -> str | None:
+    """Why a function stays as it is, None where it can be converted."""
+    if not inspect.isfunction(function):
+        return "it is no function of Python's"
+    if inspect.isgeneratorfunction(function) or inspect.iscoroutinefunction(function):
+        return "it is a generator or a coroutine"
+    return None
