@@ -339,6 +339,7 @@ _LAZY = (
     "raw_ops",
     "resource_loader",
     "saved_model",
+    "sysconfig",
     "test",
     "tpu",
     "version",

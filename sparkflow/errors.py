@@ -43,3 +43,13 @@ exception_type_from_error_code = error_class
 
 def error_code_from_exception_type(cls: type[OpError]) -> int:
     return cls.code
+
+
+class raise_exception_on_not_ok_status:
+    """`with` it, as C APIs of TensorFlow were called; errors are raised here as they come."""
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, *error: object) -> bool:
+        return False

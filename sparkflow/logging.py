@@ -62,3 +62,13 @@ def _count(file: str, line: int) -> int:
     seen = _counts.get((file, line), 0)
     _counts[file, line] = seen + 1
     return seen
+
+
+def flush() -> None:
+    """Write out what handlers keep."""
+    for handler in (*_logger.handlers, *_logging.getLogger().handlers):
+        handler.flush()
+
+
+def TaskLevelStatusMessage(msg: str) -> None:
+    _logger.error(msg)

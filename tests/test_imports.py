@@ -49,6 +49,7 @@ ROOMS = {
     "sparkflow.framework.*": Room(may=(WIRE,)),
     "sparkflow.ops.*": Room(may=(FRAMEWORK, WIRE)),
     "sparkflow.grads.*": Room(may=(OPS, FRAMEWORK, WIRE), never=("numpy.*", "cupy.*")),
+    "sparkflow.config.*": SUGAR,
     "sparkflow.autograph.*": Room(may=(OPS, FRAMEWORK, WIRE)),
     "sparkflow.train.*": Room(
         may=(OPS, "sparkflow.grads.*", "sparkflow.session.*", FRAMEWORK, "sparkflow.summary.*", WIRE)

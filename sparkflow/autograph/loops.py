@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 from sparkflow.autograph.branches import Get, Put, if_stmt, zeros_of
@@ -61,7 +62,7 @@ def for_stmt(
                 return
             body(item)
         else:  # how many items there are is known: each becomes a branch
-            if_stmt(going_on, lambda item=item: body(item), lambda: None, get, put, names, len(names), "break")
+            if_stmt(going_on, partial(body, item), lambda: None, get, put, names, len(names), "break")
 
 
 def _all(going: Tensor, more: Callable[[], Any] | None) -> Any:

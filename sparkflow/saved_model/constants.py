@@ -1,6 +1,8 @@
 """tf.saved_model.constants: the names of files and collections."""
 
 ASSETS_DIRECTORY = "assets"
+DEBUG_DIRECTORY = "debug"
+DEBUG_INFO_FILENAME_PB = "saved_model_debug_info.pb"
 ASSETS_KEY = "saved_model_assets"
 LEGACY_INIT_OP_KEY = "legacy_init_op"
 MAIN_OP_KEY = "saved_model_main_op"

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from sparkflow.framework.graph import Operation
+from typing import Any
+
+from sparkflow.framework.graph import Operation, get_default_graph
+from sparkflow.framework.scopes import control_dependencies
 from sparkflow.ops import control_flow, variables
 from sparkflow.ops.lookup_initializers import tables_initializer
 
@@ -16,3 +19,9 @@ def main_op() -> Operation:
     """
     starts = variables.global_variables_initializer(), variables.local_variables_initializer(), tables_initializer()
     return control_flow.group(*starts)
+
+
+def main_op_with_restore(restore_op_name: Any) -> Operation:
+    """main_op, then the restore op, whose name (or which) is given: the variables it names have what it restores."""
+    with control_dependencies([main_op()]):
+        return control_flow.group(get_default_graph().as_graph_element(restore_op_name))

@@ -13,6 +13,7 @@ import numpy as np
 
 from sparkflow.framework.graph import Graph, default_session, get_default_graph, session_as_default
 from sparkflow.framework.user_frame import place, retold
+from sparkflow.session.defaults import given_or_default
 from sparkflow.session.feeds import checked, fed_tensor, feeds_of
 from sparkflow.session.fetches import FetchPlan, FetchPlans
 from sparkflow.session.runtime import runtime
@@ -44,7 +45,7 @@ class Session:
         _check_type("config", config, ConfigProto, "a tf.ConfigProto")
         self._graph = graph or get_default_graph()
         self.sess_str = target or ""
-        self._config = config
+        self._config = config = given_or_default(config)
         self._runtime: AnySession = runtime("session").open_session(self.sess_str, config)
         self._plans = FetchPlans(self._graph, weakref.ref(self))
         self._sent, self._sending = 0, False  # sending: an interrupt may have come when some nodes were there
