@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable
-from threading import Lock
+from collections.abc import Callable, Sequence
+from threading import Condition, Lock
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from sparkflow_runtime.transport.base import Channel
+from sparkflow_runtime.wire.bundles import copies
 from sparkflow_runtime.wire.errors import InternalError, OpError
 
 Send = Callable[[Channel], None]
@@ -22,6 +24,7 @@ class Outbox:
     def __init__(self, channel: Callable[[str], Channel], aside: Callable[[Callable[[], None]], None]):
         self._channel, self._aside = channel, aside
         self._lock = Lock()
+        self._all_gone = Condition(self._lock)
         self._kept: dict[str, deque[tuple[Send, Failed]]] = {}
 
     def __contains__(self, task: str) -> bool:
@@ -38,6 +41,22 @@ class Outbox:
                 self._aside(lambda: self._empty(task, self._dialled(task)))
             except OpError as error:  # no thread to be had
                 self._empty(task, error)
+
+    def push(
+        self, task: str, channel: Channel | None, method: int, meta: bytes, tensors: Sequence[Any], failed: Failed
+    ) -> None:
+        """Over a channel that there is, else when there is one: of copies, since who waits may go on before. Raises
+        OpError where the channel has ended."""
+        if channel is not None and task not in self:
+            channel.push(method, meta, tensors)
+            return
+        kept = copies(tensors)
+        self.put(task, lambda channel: channel.push(method, meta, kept), failed)
+
+    def wait(self, timeout_s: float) -> None:
+        """Until nothing is kept, or so long."""
+        with self._lock:
+            self._all_gone.wait_for(lambda: not self._kept, timeout_s)
 
     def _dialled(self, task: str) -> Channel | OpError:
         try:
@@ -65,6 +84,7 @@ class Outbox:
             kept = self._kept[task]
             if not kept:
                 del self._kept[task]
+                self._all_gone.notify_all()
             return kept.popleft() if kept else None
 
 

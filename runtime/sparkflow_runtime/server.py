@@ -6,9 +6,9 @@ A parameter server is nothing more than this: the variables and queues that grap
 from __future__ import annotations
 
 import json
-import logging
 import secrets
 from collections.abc import Callable, Sequence
+from functools import partial
 from operator import methodcaller
 from threading import Event, Lock
 from typing import Any
@@ -28,7 +28,7 @@ from sparkflow_runtime.transport import Channel, forks, listen
 from sparkflow_runtime.transport import Options as TransportOptions
 from sparkflow_runtime.transport.peers import traffic
 from sparkflow_runtime.wire import sessions
-from sparkflow_runtime.wire.bundles import Bundle, copies, decode_table, encode_table, tensors_of
+from sparkflow_runtime.wire.bundles import Bundle, decode_table, encode_table, tensors_of
 from sparkflow_runtime.wire.cluster import SCHEMES, ClusterSpec, address_of, numbered
 from sparkflow_runtime.wire.devices import task_name, task_of
 from sparkflow_runtime.wire.errors import (
@@ -68,7 +68,6 @@ from sparkflow_runtime.wire.tasks import (
 )
 from sparkflow_runtime.worker.worker import Worker
 
-_log = logging.getLogger(__name__)
 _servers: dict[str, Server] = {}
 
 
@@ -178,6 +177,7 @@ class Server:
     def stop(self) -> None:
         _servers.pop(self.address, None)
         self._collectives.close()
+        self.outbox.wait(1.0)  # the others are to be told
         self._listener.close()
         self._near.close()
         with self._lock:
@@ -264,11 +264,11 @@ class Server:
             self._sent.note(channel, step_id)
             channel.push(method, meta, tensors)
             return
-        kept = copies(tensors)  # it begins there when there is a channel; where there is none, its master hears it
-        self.outbox.put(task, lambda channel: channel.push(method, meta, kept), lambda error: None)
+        self.outbox.push(task, None, method, meta, tensors, lambda error: None)  # an error its master hears
 
     def _push_collective(self, task: str, meta: bytes, tensors: Sequence[Any]) -> None:
-        self.channel(task).push(COLLECTIVE, meta, tensors)
+        channel, unsent = self.open_channel(task), partial(self._collectives.unsent, task, meta)
+        self.outbox.push(task, channel, COLLECTIVE, meta, tensors, unsent)
 
     def _collective_leader(self) -> str:
         """What the server's config says, else the first task that is no parameter server, by the names of the jobs

@@ -158,6 +158,26 @@ def test_who_did_not_begin(workers: Any) -> None:
     assert "did not begin it" in said and "/job:worker/replica:0/task:1" in said
 
 
+def test_who_cannot_be_dialled_keeps_nobody_from_answering(workers: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stopped task answers no dial for ten seconds: meanwhile whoever dialled it was said to be missing as well."""
+    servers = workers(3)
+    each(servers, lambda rank: collective.all_reduce(value(rank), 3, 1, 1))
+    last = servers[2]._runtime
+    assert last.open_channel("/job:worker/replica:0/task:1") is None  # its data go to task 0
+    dial = last._dial
+    monkeypatch.setattr(last, "_dial", lambda *where: (time.sleep(5), dial(*where))[1])
+
+    def again(rank: int) -> Any:
+        return tf.no_op() if rank == 1 else collective.all_reduce(value(rank), 3, 1, 1, timeout=1 - rank / 4)
+
+    begun = time.monotonic()
+    errors = each(servers, again)
+    assert time.monotonic() - begun < 4.5 and errors[1] is None
+    for error in (errors[0], errors[2]):
+        assert isinstance(error, tf.errors.DeadlineExceededError)
+        assert " s: /job:worker/replica:0/task:1 did not begin it" in error.message, error.message
+
+
 def test_a_group_that_does_not_complete(workers: Any) -> None:
     servers = workers(3)
 

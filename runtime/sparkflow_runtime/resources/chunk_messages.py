@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sparkflow_runtime.resources.rings import Chunk, Send
-from sparkflow_runtime.wire.errors import InvalidArgumentError, UnavailableError
+from sparkflow_runtime.wire.errors import InvalidArgumentError, OpError, UnavailableError
 
 DATA = 0  # the first byte of such a message
 _FIXED = struct.Struct("<BQiiQBIIQ")  # DATA, generation, group key, instance key, use, and the four of Chunk
@@ -39,6 +39,11 @@ class Header(NamedTuple):
         """Of a message. Raises InvalidArgumentError where it is none of these, or has other than one flat tensor."""
         if len(meta) < _FIXED.size or len(tensors) != 1 or tensors[0].ndim != 1:
             raise InvalidArgumentError(f"Collective message of {len(meta)} bytes and {len(tensors)} tensors")
+        return Header.read(meta)
+
+    @staticmethod
+    def read(meta: bytes) -> Header:
+        """As `encode` gave it."""
         _, generation, group, instance, use, *chunk = _FIXED.unpack_from(meta)
         what = bytes(meta[_FIXED.size :]).decode(errors="replace")
         return Header(generation, group, instance, use, Chunk(*chunk), what)
@@ -67,6 +72,11 @@ def to_neighbour(push: Push | None, to: str, place: tuple[int, int, int, int], w
         try:
             push(to, Header(*place, chunk, what()).encode(), [data])  # type: ignore[misc]
         except UnavailableError as error:
-            raise UnavailableError(f"lost {to}: {error.message}") from None
+            raise lost(to, error) from None
 
     return send
+
+
+def lost(task: str, error: OpError) -> UnavailableError:
+    """What a ring ends with where a member cannot be sent to."""
+    return UnavailableError(f"lost {task}: {error.message}")

@@ -27,11 +27,12 @@ from typing import Any
 
 import numpy as np
 
-from sparkflow_runtime.resources.chunk_messages import DATA, Header, Push, to_neighbour
+from sparkflow_runtime.resources.chunk_messages import DATA, Header, Push, lost, to_neighbour
 from sparkflow_runtime.resources.events import Events
 from sparkflow_runtime.resources.groups import Group, Leader, Progress, Request, as_op_error, by_number
 from sparkflow_runtime.resources.known_groups import KnownGroups
 from sparkflow_runtime.resources.missing import Away, Missing
+from sparkflow_runtime.resources.overdue import Overdue
 from sparkflow_runtime.resources.rings import Place
 from sparkflow_runtime.wire.errors import (
     AbortedError,
@@ -52,9 +53,10 @@ Fields = dict[str, Any]
 
 
 class Collectives:
-    """name: of this task. push: carries a message to another task, and raises OpError where that cannot be.
-    leader: who forms groups. tasks: who may be in one. hears: whether more may come of a task. find: see Missing.
-    most: how many tasks there are at all; 0 where that is not known."""
+    """name: of this task. push: carries a message to another task, but does not wait until that is there; it raises
+    OpError where the message cannot go, or has `unsent` called later. leader: who forms groups. tasks: who may be in
+    one. hears: whether more may come of a task. find: see Missing. most: how many tasks there are at all; 0 where that
+    is not known."""
 
     def __init__(
         self,
@@ -73,7 +75,10 @@ class Collectives:
         refuse = partial(self._tell_quietly, kind=REFUSED)
         self._missing = Missing(self._leading, self._may_join, find, refuse, lambda *call: self._put(*call))
         self._nonces = itertools.count(secrets.randbits(48))
-        self._due = math.inf  # when a request's deadline has passed next, at the earliest
+        self._overdue = Overdue(
+            name, self._groups, self._leading, self._may_join, lambda task, told: self._tell_quietly(task, WHO, told),
+            lambda task, told: self._tell_quietly(task, ANSWER, told), lambda *call: self._give_up(*call),
+        )  # fmt: skip
         self._events = Events(f"sparkflow-rings {name}", self._look, self._next_look_s)
         self._put = self._events.put
 
@@ -98,7 +103,7 @@ class Collectives:
             fields = json.loads(meta[1:])
             handler = {
                 JOIN: self._joins, FORMED: self._formed, REFUSED: self._refused, ABORT: self._aborted,
-                WHO: self._asked, ANSWER: self._answered, LOST: self._told_of_lost,
+                WHO: self._overdue.asked, ANSWER: self._overdue.answered, LOST: self._told_of_lost,
             }.get(meta[0] if meta else -1)  # fmt: skip
             if handler is None or not isinstance(fields, dict):
                 raise InvalidArgumentError(f"Collective message {meta[:20]!r}: no such kind")
@@ -111,6 +116,10 @@ class Collectives:
         if self._events.running:
             self._put(self._lost, peer, error, not self._hears(peer))
 
+    def unsent(self, task: str, meta: bytes, error: OpError) -> None:
+        """What `push` took to be sent later could not be."""
+        self._put(self._unsent, task, meta, error)
+
     def close(self) -> None:
         """Leave all groups. The others know when this returns, but for those that take nothing for a second."""
         self._events.close(self._end_all)
@@ -119,7 +128,7 @@ class Collectives:
 
     def _next_look_s(self) -> float | None:
         times = [at for g in self._groups.all() for at in (g.join_at, g.settled_at) if at is not None]
-        left_s = min([self._due, *times, *self._missing.next_at()]) - time.monotonic()
+        left_s = min([self._overdue.due, *times, *self._missing.next_at()]) - time.monotonic()
         return None if left_s == math.inf else max(0.0, left_s)
 
     def _look(self) -> None:
@@ -131,22 +140,12 @@ class Collectives:
                 self._join(group)
             if group.settled_at is not None and now >= group.settled_at:
                 self._give_up(group, group.why_lost())
-        if now >= self._due:
-            self._look_at_deadlines(now)
-
-    def _look_at_deadlines(self, now: float) -> None:
-        for group in self._groups.all():  # not after each event: thousands of requests may run
-            for request in [r for r in group.requests() if now >= r.due]:
-                if request.asked is not None:
-                    self._give_up(group, group.overdue(request, self.name, self._may_join(*group.wish)))
-                    break
-                self._ask(group, request)
-        self._due = min((r.due for g in self._groups.all() for r in g.requests()), default=math.inf)
+        self._overdue.look(now)
 
     # ------------------------------------------------------------------ a request's way
 
     def _begin(self, request: Request) -> None:
-        self._due = min(self._due, request.due)
+        self._overdue.note(request)
         if self._events.closed:
             request.done(CancelledError(f"{request}: {self.name} stopped"), ())
             return
@@ -174,19 +173,21 @@ class Collectives:
 
     def _join(self, group: Group) -> None:
         group.join_at = None
+        wish = {"group": group.key, "size": group.size, "nonce": group.nonce}
         try:
-            wish = {"group": group.key, "size": group.size, "nonce": group.nonce}
             self._tell(group.leader, JOIN, {**wish, "left": self._groups.generation_before(group.key)})
-            group.away_since = None
-        except UnavailableError as error:
-            if group.away_s() < _LEADER_S:
-                _log.debug("%s: %s cannot be reached yet: %s", self.name, group.leader, error)
-                group.join_at = time.monotonic() + _DIAL_AGAIN_S
-                return
-            away = f"{group.leader}, which forms the groups, could not be reached for {_LEADER_S:g} s"
-            self._give_up(group, UnavailableError(f"{away}: {error.message}. Look for an earlier error in its log"))
         except OpError as error:
-            self._give_up(group, error)
+            self._not_joined(group, error)
+
+    def _not_joined(self, group: Group, error: OpError) -> None:
+        if isinstance(error, UnavailableError) and group.away_s() < _LEADER_S:
+            _log.debug("%s: %s cannot be reached yet: %s", self.name, group.leader, error)
+            group.join_at = time.monotonic() + _DIAL_AGAIN_S
+            return
+        if isinstance(error, UnavailableError):
+            away = f"{group.leader}, which forms the groups, could not be reached for {_LEADER_S:g} s"
+            error = UnavailableError(f"{away}: {error.message}. Look for an earlier error in its log")
+        self._give_up(group, error)
 
     def _start_ring(self, group: Group, request: Request) -> None:
         early = group.begin(request)
@@ -321,7 +322,7 @@ class Collectives:
             if peer in group.members:
                 self._without(group, peer, f"lost {peer}: {error.message}", settled)
             elif peer == group.leader and not group.generation and group.join_at is None:
-                group.join_at = time.monotonic() + _DIAL_AGAIN_S  # it may come back, as a leader that knows nobody
+                group.join_at, group.away_since = time.monotonic() + _DIAL_AGAIN_S, None  # back, it would know nobody
 
     def _told_of_lost(self, peer: str, fields: Fields) -> None:
         group = self._groups.of(fields["group"], int(fields["generation"]))
@@ -352,30 +353,18 @@ class Collectives:
         for group in self._groups.all():
             self._give_up(group, UnavailableError(text), CancelledError(text))
 
-    # ------------------------------------------------------------------ who is missing
-
-    def _ask(self, group: Group, request: Request) -> None:
-        request.asked = time.monotonic()
-        told = {"group": group.key, "generation": group.generation, "nonce": group.nonce}
-        told |= {"instance": request.instance_key, "use": request.use}
-        for task in [m for m in group.members if m != self.name] or [group.leader]:
-            self._tell_quietly(task, WHO, told)
-
-    def _asked(self, peer: str, fields: Fields) -> None:
-        group, instance, use = self._groups.of(fields["group"], fields["generation"]), fields["instance"], fields["use"]
-        joined = self._leading.joined(fields["group"])
-        begun = group is not None and group.uses.get(instance, 0) > use
-        self._tell_quietly(peer, ANSWER, {**fields, "begun": begun, "joined": joined})
-
-    def _answered(self, peer: str, fields: Fields) -> None:
-        for group, request in [(g, r) for g in self._groups.all() if g.nonce == fields["nonce"] for r in g.requests()]:
-            if request.asked is not None and (request.instance_key, request.use) == (fields["instance"], fields["use"]):
-                if not group.generation:
-                    request.answers = dict.fromkeys(fields["joined"], True)
-                else:
-                    request.answers[peer] = bool(fields["begun"])
-                if not group.generation or len(request.answers) == group.size - 1:
-                    return self._give_up(group, group.overdue(request, self.name, self._may_join(*group.wish)))
+    def _unsent(self, task: str, meta: bytes, error: OpError) -> None:
+        if meta[0] == DATA:
+            header = Header.read(meta)
+            if (group := self._groups.of(header.group, header.generation)) is not None and not group.given_up:
+                self._give_up(group, lost(task, error))
+            return
+        fields = json.loads(meta[1:])
+        if meta[0] == JOIN and (group := self._groups.current.get(fields["group"])) is not None:
+            if group.nonce == fields["nonce"] and not group.generation:
+                self._not_joined(group, error)
+        elif meta[0] == LOST and (group := self._groups.of(fields["group"], fields["generation"])) is not None:
+            self._without(group, task, f"lost {task}", False)
 
     def _may_join(self, key: int, size: int) -> Sequence[str]:
         """Who is expected in a group: those that were in it before, else all tasks."""
