@@ -20,7 +20,9 @@ from sparkflow.estimator.canned import (
 )
 from sparkflow.estimator.estimator import Estimator
 from sparkflow.estimator.exporting import BestExporter, Exporter, FinalExporter, LatestExporter
+from sparkflow.estimator.extenders import add_metrics, classifier_parse_example_spec, regressor_parse_example_spec
 from sparkflow.estimator.heads import BinaryClassHead, Head, MultiClassHead, RegressionHead
+from sparkflow.estimator.multi_heads import LogisticRegressionHead, MultiHead, MultiLabelHead, PoissonRegressionHead
 from sparkflow.estimator.run_config import RunConfig
 from sparkflow.estimator.spec import EstimatorSpec, ModeKeys
 from sparkflow.estimator.training import EvalSpec, TrainSpec, train_and_evaluate

@@ -248,7 +248,7 @@ class DNNRegressor(DNNEstimator):
         dropout: float | None = None, input_layer_partitioner: Any = None, config: Any = None,
         warm_start_from: Any = None, loss_reduction: str = Reduction.SUM, batch_norm: bool = False,
     ):  # fmt: skip
-        head = RegressionHead(weight_column, label_dimension, loss_reduction)
+        head = RegressionHead(label_dimension, weight_column, loss_reduction)
         super().__init__(head, hidden_units, feature_columns, model_dir, optimizer, activation_fn, dropout,
                          input_layer_partitioner, config, warm_start_from, batch_norm)  # fmt: skip
 
@@ -287,7 +287,7 @@ class LinearRegressor(LinearEstimator):
         optimizer: Any = "Ftrl", config: Any = None, partitioner: Any = None, warm_start_from: Any = None,
         loss_reduction: str = Reduction.SUM, sparse_combiner: str = "sum",
     ):  # fmt: skip
-        head = RegressionHead(weight_column, label_dimension, loss_reduction)
+        head = RegressionHead(label_dimension, weight_column, loss_reduction)
         super().__init__(
             head, feature_columns, model_dir, optimizer, config, partitioner, sparse_combiner, warm_start_from
         )
@@ -336,7 +336,7 @@ class DNNLinearCombinedRegressor(DNNLinearCombinedEstimator):
         weight_column: Any = None, input_layer_partitioner: Any = None, config: Any = None, warm_start_from: Any = None,
         loss_reduction: str = Reduction.SUM, batch_norm: bool = False, linear_sparse_combiner: str = "sum",
     ):  # fmt: skip
-        head = RegressionHead(weight_column, label_dimension, loss_reduction)
+        head = RegressionHead(label_dimension, weight_column, loss_reduction)
         super().__init__(head, model_dir, linear_feature_columns, linear_optimizer, dnn_feature_columns, dnn_optimizer,
                          dnn_hidden_units, dnn_activation_fn, dnn_dropout, input_layer_partitioner, config,
                          linear_sparse_combiner, batch_norm, warm_start_from)  # fmt: skip
@@ -370,4 +370,4 @@ class BaselineRegressor(BaselineEstimator):
         self, model_dir: str | None = None, label_dimension: int = 1, weight_column: Any = None,
         optimizer: Any = "Ftrl", config: Any = None, loss_reduction: str = Reduction.SUM,
     ):  # fmt: skip
-        super().__init__(RegressionHead(weight_column, label_dimension, loss_reduction), model_dir, optimizer, config)
+        super().__init__(RegressionHead(label_dimension, weight_column, loss_reduction), model_dir, optimizer, config)

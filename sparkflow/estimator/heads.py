@@ -13,27 +13,34 @@ from sparkflow.feature_column.numeric import NumericColumn
 from sparkflow.framework.apply import constant, convert_to_tensor
 from sparkflow.framework.graph import Tensor, get_default_graph
 from sparkflow.framework.graph_keys import GraphKeys
+from sparkflow.framework.signatures import fn_args
 from sparkflow.losses.weighted import Reduction, compute_weighted_loss
 from sparkflow.ops import array, array_join, checks, control_flow, lookup_vocabulary, math, math_reduce, nn, nn_loss
 from sparkflow.train.training_util import get_global_step
 from sparkflow_runtime.wire import dtypes
 
 Metrics = dict[str, tuple[Any, Any]]
+LossFn = Callable[..., Any]
 
 
 class Head(ABC):
     """weight_column: the feature (its name, or a numeric_column) that weights examples. loss_reduction: how the losses
-    of a batch's examples become one; the head adds regularization losses to it. name: a suffix of keys of metrics."""
+    of a batch's examples become one; the head adds regularization losses to it. name: a suffix of keys of metrics.
+    loss_fn(labels, logits), or with features as well: each example's loss, [batch, 1], in place of the head's own."""
 
     logits_dimension: int
 
-    def __init__(self, weight_column: Any, loss_reduction: str, name: str | None):
+    def __init__(self, weight_column: Any, loss_reduction: str, name: str | None, loss_fn: LossFn | None = None):
         Reduction.validate(loss_reduction)
         if loss_reduction == Reduction.NONE:
             raise ValueError(f"Invalid loss_reduction: {loss_reduction}")
+        if loss_fn is not None:
+            _check_loss_fn(loss_fn)
         self._weight_column, self._reduction, self._name = weight_column, loss_reduction, name
+        self._loss_fn = loss_fn
 
     name = property(lambda self: self._name)
+    loss_reduction = property(lambda self: self._reduction)
 
     # what each kind of head says
 
@@ -65,13 +72,29 @@ class Head(ABC):
             raise ValueError(
                 "You must provide a labels Tensor. Given: None. Does your input_fn return labels beside features?"
             )
-        given = self.labels(_matrix(labels, self._label_width()))
-        weights, each = self._weights(features), self.losses(given, logits)
+        given = self._taken(labels)
+        weights, each = self._weights(features), self._each(given, logits, features)
         loss = compute_weighted_loss(each, 1.0 if weights is None else weights, reduction=self._reduction)
         return loss, each, given, weights
 
+    def _taken(self, labels: Any) -> Tensor:
+        return self.labels(_matrix(labels, self._label_width()))
+
     def _label_width(self) -> int:
         return 1
+
+    def _loss_width(self) -> int:
+        return 1
+
+    def _each(self, labels: Tensor, logits: Tensor, features: Any) -> Tensor:
+        if self._loss_fn is None:
+            return self.losses(labels, logits)
+        more = {"features": features} if "features" in fn_args(self._loss_fn) else {}
+        each = convert_to_tensor(self._loss_fn(labels=labels, logits=logits, **more))
+        width = self._loss_width()
+        if each._shape is not None and (len(each._shape) != 2 or each._shape[-1] not in (None, width)):
+            raise ValueError(f"loss_fn must return Tensor of shape [D0, D1, ... DN, {width}], got {each.shape}")
+        return each
 
     def _weights(self, features: Any) -> Any:
         column = self._weight_column
@@ -94,10 +117,7 @@ class Head(ABC):
         graph = get_default_graph()
         with graph.name_scope(self._name or "head"):
             logits = _logits(logits, self.logits_dimension)
-            with graph.name_scope("predictions"):
-                predictions = self.predictions(logits)
-                outputs = {**self.export_outputs(predictions), "predict": export.PredictOutput(predictions)}
-                outputs.setdefault(export.DEFAULT_KEY, outputs["predict"])
+            predictions, outputs = self._answers(logits)
             if mode == ModeKeys.PREDICT:
                 return EstimatorSpec(mode, predictions, export_outputs=outputs)
             loss, each, given, weights = self.loss(features, labels, logits)
@@ -111,6 +131,14 @@ class Head(ABC):
             summary.scalar(self._key("average_loss"), math_reduce.reduce_mean(each))
         return EstimatorSpec(mode, predictions, total, train_op)
 
+    def _answers(self, logits: Tensor) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """(predictions, what a served model answers)."""
+        with get_default_graph().name_scope("predictions"):
+            predictions = self.predictions(logits)
+            outputs = {**self.export_outputs(predictions), "predict": export.PredictOutput(predictions)}
+            outputs.setdefault(export.DEFAULT_KEY, outputs["predict"])
+        return predictions, outputs
+
     def _named_metrics(
         self, labels: Tensor, predictions: Mapping[str, Tensor], weights: Any, each: Tensor, extra: list[Any]
     ) -> Metrics:
@@ -121,6 +149,16 @@ class Head(ABC):
 
     def _key(self, key: str) -> str:
         return f"{key}/{self._name}" if self._name else key
+
+
+def _check_loss_fn(loss_fn: LossFn) -> None:
+    names = fn_args(loss_fn)
+    for required in ("labels", "logits"):
+        if required not in names:
+            raise ValueError(f"loss_fn must contain argument: {required}. Given arguments: {names}")
+    unknown = sorted({*names} - {"labels", "logits", "features", "loss_reduction"})
+    if unknown:
+        raise ValueError(f"loss_fn has unexpected args: {unknown}")
 
 
 def _matrix(value: Any, width: int) -> Tensor:
@@ -150,14 +188,34 @@ def _train_op(loss: Tensor, optimizer: Any, train_op_fn: Callable[[Tensor], Any]
     return control_flow.group(made, *get_default_graph().get_collection(GraphKeys.UPDATE_OPS))
 
 
+def _names(vocabulary: Sequence[str] | None, ids: Tensor) -> Tensor:
+    """The classes' names: of the vocabulary, or their numbers."""
+    if vocabulary is None:
+        return export.as_string(ids)
+    table = lookup_vocabulary.index_to_string_table_from_tensor(list(vocabulary), name="class_string_lookup")
+    return table.lookup(ids)
+
+
+def all_classes(vocabulary: Sequence[str] | None, n: int, logits: Tensor) -> Tensor:
+    """[batch, n]: the classes' names, for each example."""
+    return export.all_classes(_names(vocabulary, math.cast(math.range(0, n), dtypes.int64)), logits)
+
+
+def checked_thresholds(thresholds: Sequence[float] | None) -> tuple[float, ...]:
+    found = tuple(thresholds or ())
+    if any(not 0 < t < 1 for t in found):
+        raise ValueError(f"thresholds not in (0, 1): {found}.")
+    return found
+
+
 class _Classes(Head):
     """label_vocabulary: the classes' names, where labels are strings."""
 
     def __init__(
         self, n_classes: int, weight_column: Any, label_vocabulary: Sequence[str] | None, loss_reduction: str,
-        name: str | None,
+        name: str | None, loss_fn: LossFn | None,
     ):  # fmt: skip
-        super().__init__(weight_column, loss_reduction, name)
+        super().__init__(weight_column, loss_reduction, name, loss_fn)
         if label_vocabulary is not None and len(label_vocabulary) != n_classes:
             raise ValueError(f"Length of label_vocabulary must be n_classes ({n_classes}). Given: {label_vocabulary}.")
         self._n, self._vocabulary = n_classes, label_vocabulary
@@ -174,17 +232,11 @@ class _Classes(Head):
         return lookup_vocabulary.index_table_from_tensor(list(self._vocabulary), name="class_id_lookup").lookup(labels)
 
     def _names(self, ids: Tensor) -> Tensor:
-        """The classes' names: of the vocabulary, or their numbers."""
-        if self._vocabulary is None:
-            return export.as_string(ids)
-        words = list(self._vocabulary)
-        return lookup_vocabulary.index_to_string_table_from_tensor(words, name="class_string_lookup").lookup(ids)
+        return _names(self._vocabulary, ids)
 
     def _all(self, logits: Tensor) -> dict[str, Tensor]:
-        ids = math.range(0, self._n)
-        names = self._names(math.cast(ids, dtypes.int64))
-        every = array.tile(array.expand_dims(ids, 0), [array.shape(logits)[0], 1])
-        return {"all_class_ids": every, "all_classes": export.all_classes(names, logits)}
+        every = array.tile(array.expand_dims(math.range(0, self._n), 0), [array.shape(logits)[0], 1])
+        return {"all_class_ids": every, "all_classes": all_classes(self._vocabulary, self._n, logits)}
 
     def export_outputs(self, predictions: Mapping[str, Tensor]) -> dict[str, Any]:
         found = export.ClassificationOutput(predictions["probabilities"], predictions["all_classes"])
@@ -199,12 +251,10 @@ class BinaryClassHead(_Classes):
     def __init__(
         self, weight_column: Any = None, thresholds: Sequence[float] | None = None,
         label_vocabulary: Sequence[str] | None = None, loss_reduction: str = Reduction.SUM_OVER_BATCH_SIZE,
-        name: str | None = None,
+        loss_fn: LossFn | None = None, name: str | None = None,
     ):  # fmt: skip
-        super().__init__(2, weight_column, label_vocabulary, loss_reduction, name)
-        self._thresholds = tuple(thresholds or ())
-        if any(not 0 < t < 1 for t in self._thresholds):
-            raise ValueError(f"thresholds not in (0, 1): {self._thresholds}.")
+        super().__init__(2, weight_column, label_vocabulary, loss_reduction, name, loss_fn)
+        self._thresholds = checked_thresholds(thresholds)
 
     def predictions(self, logits: Tensor) -> dict[str, Tensor]:
         logistic = math.sigmoid(logits, name="logistic")
@@ -256,11 +306,11 @@ class MultiClassHead(_Classes):
 
     def __init__(
         self, n_classes: int, weight_column: Any = None, label_vocabulary: Sequence[str] | None = None,
-        loss_reduction: str = Reduction.SUM_OVER_BATCH_SIZE, name: str | None = None,
+        loss_reduction: str = Reduction.SUM_OVER_BATCH_SIZE, loss_fn: LossFn | None = None, name: str | None = None,
     ):  # fmt: skip
         if n_classes is None or n_classes <= 2:
             raise ValueError(f"n_classes must be > 2: {n_classes}.")
-        super().__init__(n_classes, weight_column, label_vocabulary, loss_reduction, name)
+        super().__init__(n_classes, weight_column, label_vocabulary, loss_reduction, name, loss_fn)
         self.logits_dimension = n_classes
 
     def predictions(self, logits: Tensor) -> dict[str, Tensor]:
@@ -293,16 +343,19 @@ class RegressionHead(Head):
     """Numbers, by the mean squared error. label_dimension: how many of an example. inverse_link_fn: from logits."""
 
     def __init__(
-        self, weight_column: Any = None, label_dimension: int = 1, loss_reduction: str = Reduction.SUM_OVER_BATCH_SIZE,
-        inverse_link_fn: Callable[[Tensor], Tensor] | None = None, name: str | None = None,
+        self, label_dimension: int = 1, weight_column: Any = None, loss_reduction: str = Reduction.SUM_OVER_BATCH_SIZE,
+        loss_fn: LossFn | None = None, inverse_link_fn: Callable[[Tensor], Tensor] | None = None,
+        name: str | None = None,
     ):  # fmt: skip
-        super().__init__(weight_column, loss_reduction, name)
+        super().__init__(weight_column, loss_reduction, name, loss_fn)
         if label_dimension < 1:
             raise ValueError(f"Invalid label_dimension {label_dimension}.")
         self.logits_dimension, self._inverse_link = label_dimension, inverse_link_fn
 
     def _label_width(self) -> int:
         return self.logits_dimension
+
+    _loss_width = _label_width
 
     def predictions(self, logits: Tensor) -> dict[str, Tensor]:
         if self._inverse_link is None:
