@@ -23,7 +23,8 @@ def _raises(function: _F) -> _F:
         try:
             return function(*args, **kwargs)
         except OSError as error:
-            raise errors.class_of(error)(f"{error.filename or ''}; {error.strerror or error}") from None
+            path = error.filename or getattr(args[0], "_name", "")  # a file that is open already has none
+            raise errors.class_of(error)(f"{os.fsdecode(path)}; {error.strerror or error}") from None
 
     return call  # type: ignore[return-value]
 

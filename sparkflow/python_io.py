@@ -7,7 +7,7 @@ from os import PathLike, fsdecode
 from types import TracebackType
 from typing import Any
 
-from sparkflow_runtime.wire.errors import FailedPreconditionError, InvalidArgumentError
+from sparkflow_runtime.wire.errors import FailedPreconditionError, InvalidArgumentError, OpError, class_of
 
 
 class TFRecordCompressionType:
@@ -68,13 +68,20 @@ class TFRecordWriter:
 
     def write(self, record: bytes | bytearray | str) -> None:
         """Text is written as UTF-8. Raises TypeError where `record` is no bytes, FailedPreconditionError after
-        `close`."""
+        `close`, ResourceExhaustedError on a full disk, here or when the file is flushed."""
         if not isinstance(record, bytes | bytearray | str):
             raise TypeError(
                 f"TFRecordWriter.write: expected bytes, got {type(record).__name__}; call SerializeToString()"
             )
         self._check_open()
-        self._writer.write(record.encode() if isinstance(record, str) else bytes(record))
+        try:
+            self._writer.write(record.encode() if isinstance(record, str) else bytes(record))
+        except OSError as error:
+            raise self._unwritten(error) from None
+
+    def _unwritten(self, error: OSError) -> OpError:
+        why = error.strerror or error
+        return class_of(error)(f"{self._path} cannot be written: {why}. What it has until here may end within a record")
 
     def _check_open(self) -> None:
         if self._closed:
@@ -83,11 +90,17 @@ class TFRecordWriter:
     def flush(self) -> None:
         """Raises FailedPreconditionError after `close`."""
         self._check_open()
-        self._writer.flush()
+        try:
+            self._writer.flush()
+        except OSError as error:
+            raise self._unwritten(error) from None
 
     def close(self) -> None:
         self._closed = True
-        self._writer.close()
+        try:
+            self._writer.close()
+        except OSError as error:
+            raise self._unwritten(error) from None
 
 
 def tf_record_iterator(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 from pathlib import Path
 
 import pytest
@@ -75,3 +76,27 @@ def test_texts_are_written_and_nothing_behind_the_end(tmp_path: Path) -> None:
     for late in (lambda: writer.write(b"c"), writer.flush):
         with pytest.raises(tf.errors.FailedPreconditionError, match="/a: this writer is closed"):
             late()
+
+
+def test_a_file_that_can_grow_no_more(tmp_path: Path) -> None:
+    """As on a full disk: while records are written, when they are flushed, or with the end."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, before[1]))
+    try:
+        for count, kind, name in ((3000, "", "a"), (500, "", "b"), (500, "GZIP", "c"), (500, "", "d")):
+            said = f"/{name} cannot be written: File too large"
+            with (
+                pytest.raises(tf.errors.ResourceExhaustedError, match=said),
+                tf.io.TFRecordWriter(str(tmp_path / name), kind) as writer,
+            ):
+                for i in range(count):
+                    writer.write(bytes([i * 7 % 251, i % 250]) * 10)
+                if name == "d":
+                    writer.flush()
+        with (
+            pytest.raises(tf.errors.ResourceExhaustedError, match="/e; File too large"),
+            tf.gfile.GFile(str(tmp_path / "e"), "w") as file,
+        ):
+            file.write("x" * 5000)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
