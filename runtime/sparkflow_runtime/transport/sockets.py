@@ -29,7 +29,8 @@ _BACKLOG = 1024
 # Between hosts TCP sizes its buffers itself, and better. On one host what it picks outgrows the processor's caches.
 _UNIX_BUFFER_BYTES, _LOOPBACK_BUFFER_BYTES = 4 << 20, 256 << 10
 _MAX_STRANGERS = 512  # connections that have not proved the secret yet
-_ACCEPT_PAUSE_S = 0.1  # when the process has no file descriptors left
+_ACCEPT_PAUSE_S, _ACCEPT_TELL_S = 0.1, 60.0  # when the process has no file descriptors left
+_NOT_ACCEPTED = "Accepting at %s: %s. Peers that dial wait; it is tried on, and said again in %g s"
 
 
 class Sockets:
@@ -104,12 +105,15 @@ class SocketListener(Listener):
             channel.close("the listener was closed")
 
     def _run(self) -> None:
+        silent_until = 0.0
         while not self._closed.is_set():
             try:
                 sock, _ = self._sock.accept()
             except OSError as e:
                 if not self._closed.is_set() and e.errno != errno.ECONNABORTED:
-                    log.error("Accepting at %s: %s", self.url, e)
+                    if time.monotonic() >= silent_until:  # what is full may stay so for hours
+                        log.error(_NOT_ACCEPTED, self.url, e, _ACCEPT_TELL_S)
+                        silent_until = time.monotonic() + _ACCEPT_TELL_S
                     self._closed.wait(_ACCEPT_PAUSE_S)
                 continue
             self._admit(sock)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sparkflow_runtime.transport import dial, keepalive, listen, peers
+from sparkflow_runtime.transport import dial, keepalive, listen, peers, sockets
 from sparkflow_runtime.wire.errors import ResourceExhaustedError
 
 from .conftest import WAIT_S, Net, eventually
@@ -46,6 +46,31 @@ def test_no_thread_to_read_a_connection(net: Net, monkeypatch: pytest.MonkeyPatc
     there.close()
     listener.close()
     eventually(lambda: (len(keepalive.MONITOR._pulses), len(peers._standing)) == before)
+
+
+def test_no_descriptor_to_accept_with(
+    net: Net, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It may last for hours: it is tried on, and said once a minute."""
+    listener, tried = net.listen(), list[int]()
+
+    class Full:
+        def accept(self) -> Any:
+            tried.append(1)
+            raise OSError(24, "Too many open files")
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(own, name)
+
+    monkeypatch.setattr(sockets, "_ACCEPT_PAUSE_S", 0.001)
+    own = listener._sock  # type: ignore[attr-defined]
+    with monkeypatch.context() as patch:
+        patch.setattr(listener, "_sock", Full())
+        first = net.dial(listener.url)  # for whom it waited until now
+        eventually(lambda: len(tried) > 20)
+    assert sum("Too many open files" in text for text in caplog.messages) == 1
+    for channel in (first, net.dial(listener.url)):
+        assert channel.call(1, b"again", (), WAIT_S)[0] == b"again"
 
 
 def test_a_listener_whose_start_is_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
