@@ -123,9 +123,9 @@ def _full_name(variable: Variable) -> str:
 def build(
     found: Sequence[Saved], filename: str, name: str, sharded: bool, reshape: bool, sequentially: bool
 ) -> SaverNodes:
-    """Add the nodes under the name scope `name`."""
+    """Add the nodes under the name scope `name`; they wait for what everything that is made now waits for."""
     graph = get_default_graph()
-    with graph.name_scope(name), graph.control_dependencies(None):
+    with graph.name_scope(name):
         given = array.placeholder_with_default(filename, shape=(), name="filename")
         prefix = array.placeholder_with_default(given, shape=(), name="Const")
         shards = _by_task(found) if sharded else [("", list(found))]
@@ -157,7 +157,7 @@ def _save(prefix: Tensor, found: Sequence[Saved]) -> Tensor:
 def _source(s: Saved) -> Tensor:
     if isinstance(s, Part):
         return s.tensor
-    return s.variable._ref() if not s.spec else s.variable.value()
+    return s.variable._ref() if not s.spec else s.variable.read_value()
 
 
 def _save_sharded(graph: Graph, prefix: Tensor, shards: Sequence[tuple[str, list[Saved]]]) -> Tensor:

@@ -66,3 +66,17 @@ def _damage(path: str) -> None:
     raw = bytearray(Path(path).read_bytes())
     raw[-1] ^= 1
     Path(path).write_bytes(raw)
+
+
+@pytest.mark.parametrize("sharded", [False, True])
+def test_nodes_wait_for_what_all_that_is_made_then_waits_for(graph: tf.Graph, tmp_path: Path, sharded: bool) -> None:
+    """A library saves the values of assignments so, without making them before."""
+    whole = tf.get_variable("whole", [], initializer=tf.zeros_initializer())
+    split = tf.get_variable("split", [4], initializer=tf.zeros_initializer(), partitioner=tf.fixed_size_partitioner(2))
+    assigned = [tf.assign(whole, 7.0), *[tf.assign(part, [1.0, 2.0]) for part in split]]
+    with tf.control_dependencies(assigned):
+        saver = tf.train.Saver(sharded=sharded)
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        path = saver.save(session, str(tmp_path / "model"))
+    assert tf.train.load_variable(path, "whole") == 7 and tf.train.load_variable(path, "split").tolist() == [1, 2, 1, 2]
