@@ -67,16 +67,16 @@ class WrappedFunction(ConcreteFunction):
             asked: Counter[Any] = Counter()
 
             def held_or_made(make: Callable[..., Any], **kwargs: Any) -> Any:
-                name = kwargs.get("name")
-                asked[name] += 1
-                if len(held[name]) < asked[name]:
-                    held[name].append(make(**kwargs))
-                return held[name][asked[name] - 1]
+                key = kwargs.get("name")
+                asked[key] += 1
+                if len(held[key]) < asked[key]:
+                    held[key].append(make(**kwargs))
+                return held[key][asked[key] - 1]
 
             with variable_creator_scope(held_or_made), variable_scope(get_variable_scope(), reuse=AUTO_REUSE):
                 return fn(*args)
 
-        traced.__name__ = name or getattr(fn, "__name__", "wrapped")
+        traced.__name__ = str(name or getattr(fn, "__name__", "wrapped"))
         specs = signature if isinstance(signature, (list, tuple)) else [signature]
         super().__init__(Function(traced, autograph=False), tuple(map(_spec, specs)), {})
 

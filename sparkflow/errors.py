@@ -51,5 +51,5 @@ class raise_exception_on_not_ok_status:
     def __enter__(self) -> None:
         return None
 
-    def __exit__(self, *error: object) -> bool:
-        return False
+    def __exit__(self, *error: object) -> None:
+        return None

@@ -115,7 +115,7 @@ def get_memory_info(device: str) -> dict[str, int]:
     names = [d.name.rpartition("device:")[2] for d in list_physical_devices()]
     if f"{kind}:{number or 0}" not in names:
         raise ValueError(f"tf.config.experimental.get_memory_info: there is no device {device!r} among {names}")
-    import cupy  # type: ignore[import-not-found]  # there is a GPU
+    import cupy  # there is a GPU
 
     with cupy.cuda.Device(int(number or 0)):
         pool = cupy.get_default_memory_pool()

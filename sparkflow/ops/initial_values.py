@@ -23,7 +23,8 @@ def of_initial_values(tensor: Tensor) -> Tensor:
     """`tensor` computed from the initialized_value of each variable that it is computed from.
 
     An initial value may depend on another variable (w2 = Variable(w1 * 2)); running all initializers at once must not
-    read w1 before it is assigned. Nodes between the two are copied; control flow, which guards itself, is left alone.
+    read w1 before it is assigned. Nodes between the two are copied; control flow, which guards itself, is left alone, and
+    so is what changes a variable.
     """
     order = _ancestors_first(tensor.op)
     if all(op.type not in _VARIABLE_OPS for op in order):
@@ -36,7 +37,7 @@ def of_initial_values(tensor: Tensor) -> Tensor:
         inputs = [made[t.op][t.value_index] for t in op.inputs if t.op in made]
         if op in variables:
             made[op] = [variables[op].initialized_value()]
-        elif op.type in _OPAQUE or all(a is b for a, b in zip(inputs, op.inputs)):
+        elif op.type in _OPAQUE or op.spec.ref_inputs() or all(a is b for a, b in zip(inputs, op.inputs)):
             made[op] = op.outputs
         else:
             made[op] = op.graph.create_op(op.type, inputs, dict(op.attrs), op.name.rpartition("/")[2]).outputs

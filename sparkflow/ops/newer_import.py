@@ -1,12 +1,10 @@
-"""Ops of TensorFlow 2 that import puts others in the place of: ragged rows made dense, and random numbers by a key and
-a counter, which become those that sparkflow draws by the seed that both were made of."""
+"""Ops of TensorFlow 2 that import puts others in the place of: ragged rows made dense."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from sparkflow.framework.apply import apply_op, constant
 from sparkflow.framework.constant_value import constant_value
 from sparkflow.framework.functions import Call, expands
 from sparkflow.framework.graph import Tensor
@@ -15,14 +13,6 @@ from sparkflow.ops.ragged import RaggedTensor
 from sparkflow_runtime.wire import dtypes
 from sparkflow_runtime.wire.attrs import decode
 from sparkflow_runtime.wire.errors import UnimplementedError
-
-_DRAWS = {  # op -> the one that takes the seed
-    "StatelessRandomUniformV2": "StatelessRandomUniform",
-    "StatelessRandomNormalV2": "StatelessRandomNormal",
-    "StatelessTruncatedNormalV2": "StatelessTruncatedNormal",
-    "StatelessRandomUniformIntV2": "StatelessRandomUniformInt",
-}
-_PHILOX = (1, 3)  # its number, and that of "as the device has it"
 
 
 @expands("RaggedTensorToTensor", outputs=("result",))
@@ -68,27 +58,3 @@ def _resized(dense: Tensor, axis: int, size: int | Tensor, filling: Tensor) -> T
     dims[axis] = size if isinstance(size, int) else None
     found.set_shape(dims)
     return found
-
-
-@expands("StatelessRandomGetKeyCounter", outputs=("key", "counter"))
-def _key_and_counter(call: Call) -> list[Tensor]:
-    """The seed twice: what draws by them takes it."""
-    return [array.identity(call.inputs[0]), array.identity(call.inputs[0])]
-
-
-@expands("StatelessRandomGetAlg", outputs=("alg",))
-def _algorithm(call: Call) -> list[Tensor]:
-    return [constant(_PHILOX[0])]
-
-
-@expands(*_DRAWS, outputs=("output",))
-def _draw(call: Call) -> list[Tensor]:
-    shape, seed, _, algorithm, *limits = call.inputs
-    known = constant_value(algorithm)
-    if known is not None and int(known) not in _PHILOX:
-        raise UnimplementedError(
-            call.node, None, f"import_graph_def: {call.node.name!r} draws by algorithm {int(known)}; Philox (1) is here"
-        )
-    dtype = decode(call.node.attr["dtype"]) if call.has("dtype") else dtypes.float32
-    attrs = {"dtype": dtype, "T": shape.dtype, "Tseed": seed.dtype}
-    return [apply_op(_DRAWS[call.node.op], [shape, seed, *limits], attrs)]

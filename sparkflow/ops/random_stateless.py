@@ -9,9 +9,9 @@ from sparkflow.framework.constant_value import constant_value, constant_value_as
 from sparkflow.framework.graph import Operation, Tensor, get_default_graph
 from sparkflow.framework.registry import op
 from sparkflow.framework.shapes import Dims
-from sparkflow.ops import math, rules
+from sparkflow.ops import array, array_join, math, rules
 from sparkflow_runtime.wire import dtypes
-from sparkflow_runtime.wire.errors import InvalidArgumentError
+from sparkflow_runtime.wire.errors import InvalidArgumentError, UnimplementedError
 
 
 def _seeded(op: Operation, at: int) -> None:
@@ -24,6 +24,21 @@ def _seeded(op: Operation, at: int) -> None:
 def _drawn(op: Operation) -> list[Dims]:
     _seeded(op, 1)
     return [constant_value_as_shape(op.inputs[0])]
+
+
+def _drawn_by_key(op: Operation) -> list[Dims]:
+    """Raises UnimplementedError on another algorithm than Philox."""
+    rules.require_rank(op, "key", op.inputs[1], 1)
+    rules.require_rank(op, "counter", op.inputs[2], 1)
+    number = constant_value(op.inputs[3])
+    if number is not None and int(number) not in (1, 3):  # 3: as the device has it
+        raise UnimplementedError(f"{op.name.rpartition('/')[2]!r} draws by algorithm {int(number)}; Philox (1) is here")
+    return [constant_value_as_shape(op.inputs[0])]
+
+
+def _key_and_counter(op: Operation) -> list[Dims]:
+    _seeded(op, 0)
+    return [(1,), (2,)]
 
 
 def _classes(op: Operation) -> list[Dims]:
@@ -39,6 +54,23 @@ for _kind in ("StatelessRandomUniform", "StatelessRandomNormal", "StatelessTrunc
     op(_kind, "shape: T, seed: Tseed -> output: dtype", _drawn, dtype=dtypes.float32, **_TYPES)
 op("StatelessRandomUniformInt", "shape: T, seed: Tseed, minval: dtype, maxval: dtype -> output: dtype", _drawn,
    T=dtypes.int32, Tseed=dtypes.int64)  # fmt: skip
+op("StatelessRandomUniformFullInt", "shape: T, seed: Tseed -> output: dtype", _drawn, dtype=dtypes.uint64, **_TYPES)
+_KEYED: dict[str, Any] = {"Tshape": dtypes.int32}
+_OF_KEY = "shape: Tshape, key: uint64, counter: uint64, alg: int32"
+for _kind in ("StatelessRandomUniformV2", "StatelessRandomNormalV2", "StatelessTruncatedNormalV2"):
+    op(_kind, f"{_OF_KEY} -> output: dtype", _drawn_by_key, dtype=dtypes.float32, **_KEYED)
+op("StatelessRandomUniformFullIntV2", f"{_OF_KEY} -> output: dtype", _drawn_by_key, dtype=dtypes.uint64, **_KEYED)
+op("StatelessRandomUniformIntV2", f"{_OF_KEY}, minval: dtype, maxval: dtype -> output: dtype", _drawn_by_key, **_KEYED)
+op("StatelessRandomGetKeyCounter", "seed: Tseed -> key: uint64, counter: uint64", _key_and_counter, Tseed=dtypes.int64)
+op("StatelessRandomGetAlg", "-> alg: int32", lambda op: [()], stateful=True)
+_INTS: dict[str, Any] = {"Tseed": dtypes.int64}
+op("StatelessRandomGammaV2", "shape: T, seed: Tseed, alpha: dtype -> output: dtype", _drawn, **_INTS)
+op("StatelessRandomPoisson", "shape: T, seed: Tseed, lam: Rtype -> output: dtype", _drawn, **_INTS)
+op("StatelessRandomBinomial", "shape: S, seed: Tseed, counts: T, probs: T -> output: dtype", _drawn,
+   dtype=dtypes.int64, T=dtypes.float64, **_INTS)  # fmt: skip
+op("StatelessParameterizedTruncatedNormal",
+   "shape: S, seed: Tseed, means: dtype, stddevs: dtype, minvals: dtype, maxvals: dtype -> output: dtype", _drawn,
+   **_INTS)  # fmt: skip
 op("StatelessMultinomial", "logits: T, num_samples: int32, seed: Tseed -> output: output_dtype", _classes,
    Tseed=dtypes.int64, output_dtype=dtypes.int64)  # fmt: skip
 
@@ -49,10 +81,15 @@ def stateless_random_uniform(
 ) -> Tensor:  # fmt: skip
     """Values drawn evenly from [minval, maxval), as random_uniform; seed: two integers."""
     want = dtypes.as_dtype(dtype)
-    if maxval is None and want.is_integer:
-        raise ValueError("Must specify maxval for integer dtype")
+    if want.is_integer and (minval is None) != (maxval is None):
+        raise ValueError(
+            f"For integer dtype {want.name}, minval and maxval must be both None (all values) or both given: "
+            f"minval={minval}, maxval={maxval}"
+        )
     with get_default_graph().name_scope(name or "stateless_random_uniform"):
         sizes = convert_to_tensor(shape, type_of_tensors(shape, dtypes.int32), "shape")
+        if minval is None and want.is_integer:
+            return apply_op("StatelessRandomUniformFullInt", [sizes, seed], {"dtype": want})
         low = convert_to_tensor(minval, want, "min")
         high = convert_to_tensor(1 if maxval is None else maxval, want, "max")
         if want.is_integer:
@@ -100,3 +137,62 @@ def stateless_categorical(
 ) -> Tensor:
     """As stateless_multinomial."""
     return stateless_multinomial(logits, num_samples, seed, dtype, name or "stateless_categorical")
+
+
+def stateless_split(seed: Any, num: Any = 2, alg: str = "auto_select") -> Tensor:
+    """[num, 2]: seeds that follow from one, of its type."""
+    seed = convert_to_tensor(seed)
+    return stateless_random_uniform([num, 2], seed, None, None, seed.dtype.base_dtype)
+
+
+def fold_in(seed: Any, data: Any, alg: str = "auto_select") -> Tensor:
+    """A seed that follows from one and a number."""
+    number = convert_to_tensor(data)
+    first = stateless_random_uniform([], seed, None, None, number.dtype.base_dtype)
+    return array_join.stack([first, number])
+
+
+def _sized(shape: Any) -> Tensor:
+    return convert_to_tensor(shape, type_of_tensors(shape, dtypes.int32), "shape")
+
+
+def stateless_random_gamma(
+    shape: Any, seed: Any, alpha: Any, beta: Any = None, dtype: Any = dtypes.float32, name: str | None = None
+) -> Tensor:
+    """Values of a gamma distribution, of shape alpha and rate beta, which broadcast to `shape`; alpha has gradients."""
+    want = dtypes.as_dtype(dtype)
+    with get_default_graph().name_scope(name or "stateless_random_gamma"):
+        sizes, alpha = _sized(shape), convert_to_tensor(alpha, want, "alpha")
+        drawn = apply_op("StatelessRandomGammaV2", [sizes, seed, array.broadcast_to(alpha, sizes)])
+        return drawn if beta is None else math.divide(drawn, convert_to_tensor(beta, want, "beta"))
+
+
+def stateless_random_poisson(
+    shape: Any, seed: Any, lam: Any, dtype: Any = dtypes.int32, name: str | None = None
+) -> Tensor:
+    """Values of a Poisson distribution of rate lam, which broadcasts to `shape`."""
+    with get_default_graph().name_scope(name or "stateless_random_poisson"):
+        sizes = _sized(shape)
+        rates = array.broadcast_to(convert_to_tensor(lam, name="lam"), sizes)
+        return apply_op("StatelessRandomPoisson", [sizes, seed, rates], {"dtype": dtypes.as_dtype(dtype)})
+
+
+def stateless_random_binomial(
+    shape: Any, seed: Any, counts: Any, probs: Any, output_dtype: Any = dtypes.int32, name: str | None = None
+) -> Tensor:
+    """How many of `counts` trials succeed, each with probability `probs`; both broadcast to `shape`."""
+    with get_default_graph().name_scope(name or "stateless_random_binomial"):
+        probs = convert_to_tensor(probs, preferred_dtype=dtypes.float32, name="probs")
+        counts = math.cast(convert_to_tensor(counts, name="counts"), probs.dtype.base_dtype)
+        inputs = [_sized(shape), seed, counts, probs]
+        return apply_op("StatelessRandomBinomial", inputs, {"dtype": dtypes.as_dtype(output_dtype)})
+
+
+def stateless_parameterized_truncated_normal(
+    shape: Any, seed: Any, means: Any = 0.0, stddevs: Any = 1.0, minvals: Any = -2.0, maxvals: Any = 2.0,
+    name: str | None = None,
+) -> Tensor:  # fmt: skip
+    """Values of normal distributions between limits; what they are told broadcasts to `shape`."""
+    with get_default_graph().name_scope(name or "parameterized_truncated_normal"):
+        given = [convert_to_tensor(x) for x in (means, stddevs, minvals, maxvals)]
+        return apply_op("StatelessParameterizedTruncatedNormal", [_sized(shape), seed, *given])

@@ -17,6 +17,7 @@ from tests.oracle.known import KNOWN
 from tests.oracle.programs import PROGRAMS
 
 OWN = {  # op types that TensorFlow does not have, and why
+    "RefRngReadAndSkip": "RngReadAndSkip of a variable by reference: tests/ops/test_random_generator.py",
 }
 
 NOT_COVERED = {  # op types without a case, and why
@@ -56,9 +57,10 @@ NOT_COVERED = {  # op types without a case, and why
     "StackCloseV2": "it has no result, and what it closes cannot be asked for",
     "TensorArrayGradWithShape": "only functions that TensorFlow maps over a batch (vectorized_map) make it",
     **dict.fromkeys(
-        ["StatelessMultinomial", *(op for op in registered() if op.startswith(("StatelessR", "StatelessT")))],
+        [op for op in registered() if op.startswith(("StatelessM", "StatelessP", "StatelessR", "StatelessT"))],
         "random values: tests/ops/test_random_stateless.py holds their distributions",
     ),
+    "RefRngReadAndSkip": OWN["RefRngReadAndSkip"],
     "Timestamp": "the time: tests/ops holds it against the clock",
     **dict.fromkeys(["RefMerge", "RefNextIteration"], "no function takes a variable's reference around a loop"),
 }

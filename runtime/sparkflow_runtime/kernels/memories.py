@@ -74,7 +74,7 @@ _COUNTS = _HANDED_ON | _words(  # of int32, they are counters, shapes and their 
 
 _READ_ON_HOST: dict[tuple[int, ...], str] = {  # positions, from the end where negative -> the ops of which they are
     (0,): "Fill Split Concat Conv2DBackpropInput Conv3DBackpropInputV2 AvgPoolGrad AvgPool3DGrad "
-    "DepthwiseConv2dNativeBackpropInput TensorArrayV3 _AddSlices",
+    "DepthwiseConv2dNativeBackpropInput TensorArrayV3 _AddSlices StatelessRandomGetKeyCounter",
     (1,): "Sum Prod Mean Max Min All Any EuclideanNorm ArgMax ArgMin Cumsum Cumprod CumulativeLogsumexp ExpandDims "
     "Transpose ConjugateTranspose Reshape Tile BroadcastTo OneHot ReverseV2 Pad PadV2 MirrorPad MirrorPadGrad TopKV2 "
     "NthElement Switch RefSwitch SparseToDense Conv2DBackpropFilter Conv3DBackpropFilterV2 "
@@ -84,12 +84,15 @@ _READ_ON_HOST: dict[tuple[int, ...], str] = {  # positions, from the end where n
     "SparseTensorDenseMatMul SparseTensorDenseAdd SparseSoftmax SparseDenseCwiseAdd SparseDenseCwiseDiv "
     "SparseDenseCwiseMul SparseReorder HistogramFixedWidth TensorArraySplitV3 TensorArrayGradWithShape",
     (-1,): "ConcatV2",
-    (0, 1): "StatelessRandomUniform StatelessRandomNormal StatelessTruncatedNormal",
+    (0, 1): "StatelessRandomUniform StatelessRandomNormal StatelessTruncatedNormal StatelessRandomUniformFullInt "
+    "StatelessRandomGammaV2 StatelessRandomPoisson StatelessRandomBinomial StatelessParameterizedTruncatedNormal",
     (0, 3): "SparseSplit",
     (1, 2): "Slice SplitV Roll MatrixBandPart SpaceToBatchND BatchToSpaceND SparseReshape",
     (2, 3): "SparseReduceMax SparseReduceSum SparseReduceMaxSparse SparseReduceSumSparse",
     (1, 2, 3): "StridedSlice StridedSliceAssign MatrixDiagV3",
-    (0, 1, 2, 3): "StridedSliceGrad StatelessRandomUniformInt",
+    (0, 1, 2, 3): "StridedSliceGrad StatelessRandomUniformInt StatelessRandomUniformV2 StatelessRandomNormalV2 "
+    "StatelessTruncatedNormalV2 StatelessRandomUniformFullIntV2",
+    (0, 1, 2, 3, 4, 5): "StatelessRandomUniformIntV2",
 }
 _ON_HOST = {op: positions for positions, ops in _READ_ON_HOST.items() for op in ops.split()}
 _FLOWS = {  # of TensorArrays: no value, only an order

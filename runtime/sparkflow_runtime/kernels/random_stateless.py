@@ -1,4 +1,4 @@
-"""Random values that depend on a seed tensor alone: a Philox generator for each call."""
+"""Random values that depend on a seed, or on a key and a counter, alone: TensorFlow's bits where it says them."""
 
 from __future__ import annotations
 
@@ -6,13 +6,19 @@ from typing import Any
 
 import numpy as np
 
-from sparkflow_runtime.kernels.host import ints, one_int
-from sparkflow_runtime.kernels.random import drawn_classes, narrowed, within_two
-from sparkflow_runtime.kernels.registry import kernel
+from sparkflow_runtime.kernels import philox
+from sparkflow_runtime.kernels.host import host, ints, one_int
+from sparkflow_runtime.kernels.random import drawn_classes
+from sparkflow_runtime.kernels.registry import Node, bound, kernel
+from sparkflow_runtime.kernels.special import erfc
+from sparkflow_runtime.kernels.special_quantiles import ndtri
+from sparkflow_runtime.resources.variables import Variable
 from sparkflow_runtime.wire.dtypes import DType
-from sparkflow_runtime.wire.errors import InvalidArgumentError
+from sparkflow_runtime.wire.errors import InvalidArgumentError, UnimplementedError
 
 _WORD = 2**64
+_STATE = 3  # numbers that a generator of Philox keeps: its counter, low and high, and its key
+_PHILOX = (1, 3)  # its number, and that of "as the device has it"
 
 
 def _generator(op: str, seed: Any) -> np.random.Generator:
@@ -22,34 +28,148 @@ def _generator(op: str, seed: Any) -> np.random.Generator:
     return np.random.Generator(np.random.Philox(key=[s % _WORD for s in two]))
 
 
-_DRAWS: dict[str, Any] = {
-    "StatelessRandomUniform": lambda rng, shape, dtype: rng.random(shape, dtype),
-    "StatelessRandomNormal": lambda rng, shape, dtype: rng.standard_normal(shape, dtype),
-    "StatelessTruncatedNormal": within_two,
-}
+def _stream(op: str, seed: Any) -> philox.Stream:
+    """That of two seeds."""
+    two = ints(seed)
+    if len(two) != 2:
+        raise InvalidArgumentError(f"{op}: seed must have shape [2], got {len(two)} numbers")
+    return philox.of_seed((two[0], two[1]))
 
 
-def _values(op: str, draw: Any) -> None:
-    @kernel(op)
-    def run(xp: Any, shape: Any, seed: Any, *, dtype: DType) -> Any:
-        sizes = ints(shape)
-        if any(s < 0 for s in sizes):
-            raise InvalidArgumentError(f"{op}: sizes must not be negative, got {sizes}")
-        wide = np.float64 if dtype.np == np.float64 else np.float32
-        return xp.asarray(narrowed(draw(_generator(op, seed), sizes, wide), dtype.np))
+def _stream_at(op: str, key: Any, counter: Any, alg: Any) -> philox.Stream:
+    """That of a key and a counter."""
+    keys, counts, number = ints(key), ints(counter), one_int(alg)
+    if number not in _PHILOX:
+        raise UnimplementedError(f"{op}: draws by algorithm {number}; Philox (1) is here")
+    if len(keys) != 1 or len(counts) < 2:
+        raise InvalidArgumentError(f"{op}: key must have shape [1] and counter [2], got {len(keys)} and {len(counts)}")
+    low, high = (c % _WORD for c in counts[:2])
+    return philox.Stream(keys[0] % _WORD, low | high << 64)
 
 
-for _op, _draw in _DRAWS.items():
+def _sizes(op: str, shape: Any) -> tuple[int, ...]:
+    sizes = ints(shape)
+    if any(s < 0 for s in sizes):
+        raise InvalidArgumentError(f"{op}: sizes must not be negative, got {sizes}")
+    return sizes
+
+
+def _values(name: str, draw: Any) -> None:
+    @kernel(name)
+    def of_seed(xp: Any, shape: Any, seed: Any, *, dtype: DType) -> Any:
+        return xp.asarray(draw(_stream(name, seed), _sizes(name, shape), dtype.np))
+
+    second = f"{name}V2"
+
+    @kernel(second)
+    def of_key(xp: Any, shape: Any, key: Any, counter: Any, alg: Any, *, dtype: DType) -> Any:
+        return xp.asarray(draw(_stream_at(second, key, counter, alg), _sizes(second, shape), dtype.np))
+
+
+for _op, _draw in {
+    "StatelessRandomUniform": philox.uniform,
+    "StatelessRandomNormal": philox.normal,
+    "StatelessTruncatedNormal": philox.truncated,
+    "StatelessRandomUniformFullInt": philox.full_range,
+}.items():
     _values(_op, _draw)
+
+
+def _between(op: str, stream: philox.Stream, shape: Any, low: Any, high: Any) -> Any:
+    first, behind = one_int(low), one_int(high)
+    if first >= behind:
+        raise InvalidArgumentError(f"{op}: need minval < maxval, got {first} and {behind}")
+    return philox.integers(stream, _sizes(op, shape), first, behind, low.dtype)
 
 
 @kernel("StatelessRandomUniformInt")
 def _integers(xp: Any, shape: Any, seed: Any, low: Any, high: Any) -> Any:
-    first, behind = one_int(low), one_int(high)
-    if first >= behind:
-        raise InvalidArgumentError(f"StatelessRandomUniformInt: need minval < maxval, got {first} and {behind}")
-    rng = _generator("StatelessRandomUniformInt", seed)
-    return xp.asarray(rng.integers(first, behind, ints(shape), dtype=low.dtype))
+    op = "StatelessRandomUniformInt"
+    return xp.asarray(_between(op, _stream(op, seed), shape, low, high))
+
+
+@kernel("StatelessRandomUniformIntV2")
+def _integers_of_key(xp: Any, shape: Any, key: Any, counter: Any, alg: Any, low: Any, high: Any) -> Any:
+    op = "StatelessRandomUniformIntV2"
+    return xp.asarray(_between(op, _stream_at(op, key, counter, alg), shape, low, high))
+
+
+@kernel("StatelessRandomGetKeyCounter", multi=True)
+def _key_and_counter(xp: Any, seed: Any) -> Any:
+    stream = _stream("StatelessRandomGetKeyCounter", seed)
+    counter = [stream.counter % _WORD, stream.counter >> 64]
+    return xp.asarray(np.array([stream.key], np.uint64)), xp.asarray(np.array(counter, np.uint64))
+
+
+@bound("RefRngReadAndSkip", refs=(0,))
+def _read_and_skip(node: Node) -> Any:
+    """The state [counter, counter, key] as it was; the counter goes on by `delta` values. Nobody reads in between."""
+
+    def run(ref: Variable, alg: Any, delta: Any) -> Any:
+        with ref.lock:
+            now = ref.read()
+            before = host(now).copy()
+            if before.size != _STATE:
+                raise InvalidArgumentError(f"RefRngReadAndSkip: a state has {_STATE} numbers, got {before.size}")
+            stream = _stream_at("RefRngReadAndSkip", before[2:], before[:2], alg).at(one_int(delta) * philox.RESERVED)
+            counter = np.array([stream.counter % _WORD, stream.counter >> 64], np.uint64).view(np.int64)
+            now[:2] = node.xp.asarray(counter)
+        return node.xp.asarray(before)
+
+    return run
+
+
+@kernel("StatelessRandomGetAlg")
+def _algorithm(xp: Any) -> Any:
+    return xp.asarray(np.int32(_PHILOX[0]))
+
+
+# ---------------------------------------------------------------------- other distributions, in numpy's bits
+
+
+@kernel("StatelessRandomGammaV2")
+def _gamma(xp: Any, shape: Any, seed: Any, alpha: Any) -> Any:
+    op = "StatelessRandomGammaV2"
+    drawn = _generator(op, seed).standard_gamma(host(alpha).astype(np.float64), _sizes(op, shape))
+    return xp.asarray(np.maximum(drawn.astype(alpha.dtype), np.finfo(np.float32).tiny))
+
+
+@kernel("StatelessRandomPoisson")
+def _poisson(xp: Any, shape: Any, seed: Any, lam: Any, *, dtype: DType) -> Any:
+    op = "StatelessRandomPoisson"
+    rates = host(lam).astype(np.float64)
+    if not (rates >= 0).all():
+        raise InvalidArgumentError(f"{op}: rates must not be negative, got {rates.min()}")
+    return xp.asarray(_generator(op, seed).poisson(rates, _sizes(op, shape)).astype(dtype.np))
+
+
+@kernel("StatelessRandomBinomial")
+def _binomial(xp: Any, shape: Any, seed: Any, counts: Any, probs: Any, *, dtype: DType) -> Any:
+    op = "StatelessRandomBinomial"
+    several, chances = host(counts), host(probs).astype(np.float64)
+    if (several < 0).any() or not ((chances >= 0) & (chances <= 1)).all():
+        raise InvalidArgumentError(f"{op}: counts must not be negative and probs lie in [0, 1]")
+    drawn = _generator(op, seed).binomial(several.astype(np.int64), chances, _sizes(op, shape))
+    return xp.asarray(drawn.astype(dtype.np))
+
+
+@kernel("StatelessParameterizedTruncatedNormal")
+def _between_limits(
+    xp: Any, shape: Any, seed: Any, means: Any, stddevs: Any, minvals: Any, maxvals: Any
+) -> Any:  # fmt: skip
+    """By the inverse of the distribution function, on the side of the mean where it has the most digits."""
+    op, given = "StatelessParameterizedTruncatedNormal", (means, stddevs, minvals, maxvals)
+    mean, deviation, low, high = (np.atleast_1d(host(x)).astype(np.float64) for x in given)
+    if not (deviation > 0).all() or not (low < high).all():
+        raise InvalidArgumentError(f"{op}: stddevs must be positive and minvals below maxvals")
+    a, b = (low - mean) / deviation, (high - mean) / deviation
+    mirrored = a > 0  # the upper tail as a lower one
+    a, b = np.where(mirrored, -b, a), np.where(mirrored, -a, b)
+    even = _generator(op, seed).random(_sizes(op, shape))
+    first, last = (erfc(np, -x / np.sqrt(2)) / 2 for x in (a, b))
+    found = np.clip(ndtri(np, first + even * (last - first)), a, b)
+    value = np.where(mirrored, -found, found) * deviation + mean
+    return xp.asarray(np.clip(value, low, high).astype(means.dtype))
 
 
 @kernel("StatelessMultinomial")
