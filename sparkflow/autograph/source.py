@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import copy
 import inspect
 import linecache
 from collections.abc import Callable
+from functools import lru_cache
 from types import CellType, CodeType, FunctionType
 from typing import Any
 
@@ -108,19 +110,24 @@ def _owner(function: FunctionType) -> str | None:
 def _of_lambda(function: FunctionType, called: bool) -> ast.FunctionDef:
     code = function.__code__
     text = "".join(linecache.getlines(code.co_filename, function.__globals__))
-    try:
-        nodes = [n for n in ast.walk(ast.parse(text)) if isinstance(n, ast.Lambda)]
-    except SyntaxError as error:
-        raise NoSource(str(error)) from error
-    found = [n for n in nodes if _is_of(n, code)]
+    found = [n for n in _lambdas(text) if _is_of(n, code)]
     if len(found) != 1:
         raise NoSource(f"{len(found)} lambdas stand at {code.co_filename}:{code.co_firstlineno}")
-    node = found[0]
+    node = copy.deepcopy(found[0])
     made = ast.parse("def ag_lambda(): pass").body[0]
     assert isinstance(made, ast.FunctionDef)
     made.args = node.args
     made.body = [ast.copy_location(ast.Return(rewritten_expression(node.body, called)), node.body)]
     return ast.fix_missing_locations(ast.copy_location(_without_values(made), node))
+
+
+@lru_cache(8)
+def _lambdas(text: str) -> list[ast.Lambda]:
+    """Those of a source file."""
+    try:
+        return [n for n in ast.walk(ast.parse(text)) if isinstance(n, ast.Lambda)]
+    except SyntaxError as error:
+        raise NoSource(str(error)) from error
 
 
 def _is_of(node: ast.Lambda, code: CodeType) -> bool:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from sparkflow.framework.apply import convert_to_tensor, is_tensor_like
 from sparkflow.framework.graph import Tensor
 from sparkflow.framework.sparse_tensor import SparseTensor
@@ -12,6 +14,7 @@ from sparkflow.ops import control_flow, math
 from sparkflow.ops.control_flow_cond import cond
 
 Thunk = Callable[[], Any]
+_PLAIN = (bool, int, float, complex, str, bytes, np.ndarray, np.generic)  # what can be a tensor's value
 
 
 class Undefined:
@@ -84,24 +87,19 @@ def not_(value: Any) -> Any:
 
 
 def eq(a: Any, b: Any) -> Any:
-    """a == b; of tensors, element by element."""
-    if (isinstance(a, Tensor) and symbolic(b)) or (isinstance(b, Tensor) and symbolic(a)) or _with_number(a, b):
-        return math.equal(a, b)
-    return a == b
+    """a == b; of a tensor and what can be its value, element by element, as tf.equal. Two variables are one or not."""
+    return math.equal(a, b) if _by_value(a, b) else a == b
 
 
 def not_eq(a: Any, b: Any) -> Any:
-    """a != b; of tensors, element by element."""
-    if (isinstance(a, Tensor) and symbolic(b)) or (isinstance(b, Tensor) and symbolic(a)) or _with_number(a, b):
-        return math.not_equal(a, b)
-    return a != b
+    """a != b; of tensors as eq."""
+    return math.not_equal(a, b) if _by_value(a, b) else a != b
 
 
-def _with_number(a: Any, b: Any) -> bool:
-    """A tensor, and what one can be compared with."""
-    if not (symbolic(a) or symbolic(b)):
-        return False
-    return a is not None and b is not None
+def _by_value(a: Any, b: Any) -> bool:
+    if isinstance(a, Tensor) or isinstance(b, Tensor):
+        return all(symbolic(x) or isinstance(x, _PLAIN) for x in (a, b))
+    return symbolic(a) != symbolic(b) and any(isinstance(x, _PLAIN) for x in (a, b))
 
 
 def assert_stmt(condition: Any, message: Thunk) -> None:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from sparkflow.autograph import convert
 from sparkflow.data.function_graph import TABLE_FILLS, TABLE_TYPE, FunctionGraph
 from sparkflow.data.vectorized import Vectorized, vectorized
 from sparkflow.framework import nest, shapes
@@ -193,7 +194,8 @@ class Function:
             self.inputs = [array.placeholder(t, d) for t, d in zip(given.types, given.dims)]
             element = given.pack(self.inputs)
             plain = isinstance(element, tuple) and not hasattr(element, "_fields")
-            self.raw = function(*element) if plain else function(element)
+            own_flow = convert(function)  # with Python's control flow as the graph's
+            self.raw = own_flow(*element) if plain else own_flow(element)
             if not hasattr(self.raw, "_rows"):
                 own = self.graph.own
                 # A list is more likely what an op of several results gave, as py_func does, than parts of one tensor.

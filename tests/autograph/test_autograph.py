@@ -266,3 +266,25 @@ def test_code_is_shown_and_functions_stay_as_they_are() -> None:
     assert tf.autograph.to_graph(lambda x: python(x) and x)(3.0) == 3.0
     with pytest.raises(ValueError, match="cannot be converted"):
         tf.autograph.to_graph(len)
+
+
+def test_functions_of_datasets_are_converted() -> None:
+    """As TensorFlow does since 1.13."""
+
+    def parse(x: Any) -> Any:
+        if x > 3:
+            y = x * 10
+        else:
+            y = -x
+        for i in tf.range(3):
+            y += tf.cast(i, tf.int64)
+        return y, y if tf.equal(x, 2) else x
+
+    with tf.Graph().as_default(), tf.Session() as session:
+        dataset = tf.data.Dataset.range(6).map(parse).filter(lambda a, b: a > 0 and not tf.equal(b, 5))
+        element = tf.data.make_one_shot_iterator(dataset).get_next()
+        found = []
+        with pytest.raises(tf.errors.OutOfRangeError):
+            while True:
+                found.append(session.run(element))
+    assert found == [(3, 0), (2, 1), (1, 1), (43, 4)]
