@@ -149,7 +149,8 @@ class SocketListener(Listener):
             self._refuse(sock, who, e)
 
     def _refuse(self, sock: socket.socket, who: str, error: Exception) -> None:
-        log.warning("Refused the connection from %s at %s: %s", who, self.url, error)
+        level = logging.DEBUG if self._closed.is_set() else logging.WARNING  # peers end at about the same time
+        log.log(level, "Refused the connection from %s at %s: %s", who, self.url, error)
         with self._guard:
             self._strangers.pop(sock, None)
         sock.close()
