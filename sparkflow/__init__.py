@@ -64,6 +64,7 @@ from sparkflow.grads.gradients import gradients
 from sparkflow.ops import dataset_import as _dataset_import
 from sparkflow.ops import functional_import as _functional_import
 from sparkflow.ops import imported_loops as _imported_loops
+from sparkflow.ops import messages as _messages
 from sparkflow.ops import newer_import as _newer_import
 from sparkflow.ops import older_import as _older_import
 from sparkflow.ops import staging as _staging  # its rows; tf.contrib.staging has its name

@@ -16,6 +16,7 @@ from sparkflow.ops.image_more import (
     extract_jpeg_shape,
     is_jpeg,
 )
+from sparkflow.ops.messages import decode_proto, encode_proto
 from sparkflow.ops.parsing import (
     FixedLenFeature,
     FixedLenSequenceFeature,

@@ -42,6 +42,7 @@ def _next(op: Operation, dy: Tensor) -> Any:
 
 
 not_differentiable("Timestamp", "SerializeTensor", "ParseTensor", "DecodeCompressed", "UnsortedSegmentJoin")
+not_differentiable("DecodeProtoV2", "EncodeProto")
 not_differentiable("UnicodeDecode", "UnicodeDecodeWithOffsets", "UnicodeEncode", "DecodeJSONExample")
 not_differentiable("SerializeSparse", "SerializeManySparse", "DeserializeManySparse")
 not_differentiable("UnicodeTranscode", "Fingerprint")

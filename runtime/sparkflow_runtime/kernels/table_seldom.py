@@ -31,6 +31,7 @@ from sparkflow_runtime.kernels import (
     linalg_parts,
     math_bessel,
     math_special,
+    messages,
     mutexes,
     optionals,
     parsing,

@@ -94,6 +94,7 @@ def table() -> dict[str, dict[str, list[Case]]]:
         images,
         joins,
         linalg,
+        messages,
         nn,
         odds,
         parts,
