@@ -214,8 +214,9 @@ def _gradients(batch: _Batch, dz: Array, w: Array) -> Array:
 @bound("_SpreadMatMul", multi=True, stateful=False, devices=("CPU",))
 def _spread_matmul(node: Node) -> Callable[..., Sequence[Array]]:
     """Inputs: those of a `_SpreadConcat`, then what is left of those of a product (`product`: MatMul or _FusedMatMul)
-    of which it is the first. Outputs: the product's, and the matrix where it was made."""
-    rows, spread = _Rows(node), spread_concat(node)
+    of which it is the first; the matrix where `is_made` says so. Outputs: the product's, and the matrix where that was
+    multiplied."""
+    rows, spread, is_made = _Rows(node), spread_concat(node), node.attr("is_made", False)
     inside = {name.removeprefix("product"): value for name, value in node.attrs.items()}
     alone = replace(node, op=node.attrs["product"], attrs=inside)
     whole = find(alone.op, "CPU").factory(alone)
@@ -224,7 +225,7 @@ def _spread_matmul(node: Node) -> Callable[..., Sequence[Array]]:
     ending = Ending(body.activation, node.xp) if body else None
 
     def run(*inputs: Array) -> Sequence[Array]:
-        rest = inputs[rows.count :]
+        rest = inputs[rows.count : len(inputs) - is_made]
         w = rest[weights]
         fits = w.ndim == 2 and (ending is None or ending.fits(rest[bias], w.shape[1], np.float32))
         batch = rows.batch(inputs, w) if fits else None
@@ -233,7 +234,7 @@ def _spread_matmul(node: Node) -> Callable[..., Sequence[Array]]:
             if ending is not None:
                 ending(z, rest[bias])
             return [z, _NOTHING]
-        x = spread(*inputs[: rows.count])[0]
+        x = inputs[-1] if is_made else spread(*inputs[: rows.count])[0]
         return [whole(x, *rest), x]
 
     return run

@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from sparkflow_runtime.master.passes.column_sums import by_matrix, summed
 from sparkflow_runtime.master.passes.parted_rows import PartedRows
 from sparkflow_runtime.master.passes.regions import Regions
 from sparkflow_runtime.master.passes.row_sums import RowSums, are_distinct, constant
@@ -284,19 +285,10 @@ class Packer:
 
     def _move_sums(self, group: list[Sum]) -> None:
         home, source, carried, *_ = group[0].key
+        group = by_matrix(self, group)
         pack, of = self.pack(home, source, [it.ids for it in group], flat=True)
-        sums = self.summed(group, pack.name, of, source, home, carried)
+        sums = summed(self, group, pack.name, of, source, home, carried)
         self.deliver(group, [sums, pack.name, edge(pack.name, 1)], of)
-
-    def summed(self, group: list[Sum], pack: str, of: list[int], source: str, home: str, carried: bytes) -> str:
-        """The sums of the rows of a group by the ids of a pack, of which `of` says whose are whose."""
-        ports = [edge(pack, port) for port in (1, 2, 3)]
-        about: dict[str, Any] = {"N": len(group), "of": of}
-        rows_of, columns = [it.rows for it in group], [self._columns(it) for it in group]
-        if columns[0][0] and len({matrix for matrix, _ in columns}) == 1:
-            rows_of, about["N"] = [columns[0][0]], 1
-            about |= {"columns": [begin for _, begin in columns], "widths": [it.row[0] for it in group]}
-        return self.make("_SumToDistinct", source, [*rows_of, *ports], about, home, carried)
 
     def deliver(self, group: list[Sum], told: list[str], of: list[int]) -> None:
         """What took the rows of a group takes their sums. told: sums, ids and counts; of: which of these is whose."""
@@ -320,24 +312,6 @@ class Packer:
                 changed = self._copy(it.node, home)
                 places = (2, 3) if it.node.op == _ACCUMULATE else (1, 0)
                 changed.input[places[0]], changed.input[places[1]] = edge(ids, k), edge(rows, k)
-
-    def _columns(self, it: Sum) -> tuple[str, int]:
-        """(matrix, first column) of rows that are some columns of all rows of a matrix; ("", 0) where they are not."""
-        e = it.rows
-        while len(it.row) == 1 and self.task_of_edge(e) is not None:
-            node = self.nodes[node_name(e)]
-            if any(map(is_control, node.input)):
-                break
-            if node.op == "Reshape" and self._rank(node.input[0]) == 2 and self.row(node.input[0]) == it.row:
-                e = node.input[0]
-                continue
-            if node.op != "Slice" or self._rank(node.input[0]) != 2 or self.task_of_edge(node.input[0]) is None:
-                break
-            begin, size = (constant(self.nodes, x, self.feeds) for x in node.input[1:3])
-            if begin is None or size is None or begin.tolist()[0] != 0 or size.tolist() != [-1, it.row[0]]:
-                break
-            return edge(*parse(node.input[0])), int(begin[1])
-        return "", 0
 
     def _rank(self, e: str) -> int:
         shape = static_shape(self.nodes, e)
@@ -375,7 +349,7 @@ class Packer:
         if carried:
             node.attr[CARRIED].s = carried
         digest = hashlib.sha256(other.encode() + node.SerializeToString(deterministic=True)).hexdigest()[:12]
-        node.name = f"_distinct/{node_name(inputs[0])}/{digest}"
+        node.name = f"_distinct/{node_name(inputs[0]) if inputs else op}/{digest}"
         self.made.append(node)
         return node.name
 

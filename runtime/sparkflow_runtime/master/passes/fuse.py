@@ -122,7 +122,7 @@ def _grown(view: View, events: dict[str, int]) -> list[_Group]:
     """Disjoint groups, each in order."""
     of: dict[str, _Group] = {}
     groups: list[_Group] = []
-    kept, apart = view.kept, view.gates | _apart(view)
+    kept, apart = view.kept, view.gates | view.alone | _apart(view)
     for op in view.ops.values():
         found = [of.get(e) or of.get(producer(e)) for e in op.data]
         sources = {id(g): g for g in found if g is not None and g.open}

@@ -25,6 +25,7 @@ from sparkflow_runtime.kernels import registry
 from sparkflow_runtime.master.passes.fuse import DENSE_UPDATES
 from sparkflow_runtime.master.passes.regions import Regions
 from sparkflow_runtime.master.passes.row_sums import RowSum, RowSums, are_distinct, constant
+from sparkflow_runtime.master.passes.spread_sources import Travelled, from_splits, goes_to
 from sparkflow_runtime.wire import attrs as wire_attrs
 from sparkflow_runtime.wire.devices import on_cpu
 from sparkflow_runtime.wire.edges import CARRIED, data_inputs, edge, is_control, node_name, parse, with_inputs
@@ -192,16 +193,34 @@ class _Fuser:
 
     def _fuse_lookups(self, group: list[_Lookup]) -> None:
         by_name = {one.node.name: one for one in group}
-        for concat in self._concats(by_name):
-            members = [self._behind(e, by_name) for e in data_inputs(concat)[:-1]]
-            mine = [by_name.pop(name) for name in members if name is not None]
-            self._make_concat(concat, mine, members)
+        concats = [
+            (node, [self._behind(e, by_name) for e in data_inputs(node)[:-1]]) for node in self._concats(by_name)
+        ]
+        sources = [self._sources([by_name[m] for m in members if m], node) for node, members in concats]
+        where = {node.name for (node, _), source in zip(concats, sources) if source is not None}
+        joined = dict[str, NodeDef]()  # look-up -> the first ConcatV2 that it is part of
+        for (concat, members), source in zip(concats, sources):
+            mine = [by_name[name] for name in members if name is not None]
+            again = joined.get(mine[0].node.name)
+            if source is not None or again is None:
+                self._make_concat(concat, mine, members, source, where, again is not None)
+            else:
+                self._take_columns(concat, again)
+            joined |= {one.node.name: again or concat for one in mine}
+        for name in joined:
+            del by_name[name]
         if len(by_name) > 1:
             rest = list(by_name.values())
             inputs = [one.table for one in rest] + [one.ids for one in rest]
             name = self._make("_FusedGather", [one.node for one in rest], inputs, {"N": len(rest)})
             for port, one in enumerate(rest):
                 self._replace(one.node.name, edge(name, port), name)
+
+    def _sources(self, mine: list[_Lookup], concat: NodeDef) -> Travelled | None:
+        fed = any(self._is_fed(e) for one in mine for e in (one.table, one.ids))
+        if fed or _rank(concat) != 2:
+            return None
+        return from_splits(self.regions, [(one.table, one.ids) for one in mine])
 
     def _behind(self, e: str, lookups: dict[str, _Lookup]) -> str | None:
         """The look-up that an edge carries the rows of, through Identity nodes of its device."""
@@ -215,25 +234,25 @@ class _Fuser:
         return None
 
     def _concats(self, lookups: dict[str, _Lookup]) -> list[NodeDef]:
-        """ConcatV2 nodes of columns, of at least two of these, each look-up in one of them at most. Where the rank is
-        not known the kernel sees to it; the last axis of more than two is not axis 1."""
-        found, taken = [], set[str]()
+        """ConcatV2 nodes of columns, of at least two of these, and the same of each look-up if it is in several. Where
+        the rank is not known the kernel sees to it; the last axis of more than two is not axis 1."""
+        found, taken = [], dict[str, frozenset[str]]()
         some = next(iter(lookups.values())).node
         for node in self.graph.node:
             if node.op != "ConcatV2" or node.device != some.device or not self._free(node):
                 continue
             inputs = data_inputs(node)
             axis, members = self._constant(inputs[-1]), [self._behind(e, lookups) for e in inputs[:-1]]
-            mine = {m for m in members if m is not None}
+            mine = frozenset(m for m in members if m is not None)
             others = [e for e, m in zip(inputs, members) if m is None] + [e for e in node.input if is_control(e)]
             later = any(self.level[node_name(e)] >= self.level[some.name] for e in others if not self._is_fed(e))
             same = self._alike(node, some)
-            if axis is None or int(axis.ravel()[0]) not in (1, -1) or later or not same or mine & taken:
+            if axis is None or int(axis.ravel()[0]) not in (1, -1) or later or not same:
                 continue
-            if _rank(node) not in (None, 2):
+            if _rank(node) not in (None, 2) or any(taken.get(m, mine) != mine for m in mine):
                 continue
             if len(mine) > 1 and len(mine) == sum(m is not None for m in members):
-                taken |= mine
+                taken |= dict.fromkeys(mine, mine)
                 found.append(node)
         return found
 
@@ -243,78 +262,51 @@ class _Fuser:
     def _is_fed(self, e: str) -> bool:
         return self.regions.is_fed(e)
 
-    def _make_concat(self, concat: NodeDef, mine: list[_Lookup], members: list[str | None]) -> None:
+    def _make_concat(
+        self,
+        concat: NodeDef,
+        mine: list[_Lookup],
+        members: list[str | None],
+        spread: Travelled | None,
+        where: set[str],
+        again: bool,
+    ) -> None:
         """Inputs: the tables, the ids, the other columns. order: of each input of the concat, which of tables and
-        others it is. Output 0 is the concat, 1 + k the rows of table k."""
+        others it is. Output 0 is the concat, 1 + k the rows of table k. where: the ConcatV2 nodes that take rows as
+        they travelled. again: another one has these rows too, and gives them to who takes them by themselves."""
         others = [e for e, m in zip(data_inputs(concat), members) if m is None]
-        spread = self._from_splits(mine) if _rank(concat) == 2 else None
         place = {one.node.name: k for k, one in enumerate(mine)}
         next_other = iter(range(len(mine), len(members)))
         order = [next(next_other) if m is None else place[m] for m in members]
-        members_too = [*(one.node for one in mine), concat]
         attrs: dict[str, Any] = {"N": len(mine), "order": order}
+        whole, waited = (
+            [*(one.node for one in mine), concat],
+            [e for one in mine for e in one.node.input if is_control(e)],
+        )
         if spread is not None:
-            alone = all(self._goes_to(one.node, concat.name) for one in mine)
-            name = self._make("_SpreadConcat", members_too, spread[0] + others, attrs | spread[1] | {"alone": alone})
+            attrs |= spread.about | {"alone": all(goes_to(self.regions, one.node, where, self._free) for one in mine)}
+            name = self._make("_SpreadConcat", whole[-1:] if again else whole, spread.inputs + others, attrs, waited)
         else:
-            inputs = [one.table for one in mine] + [one.ids for one in mine] + others
-            axis = self._constant(data_inputs(concat)[-1])
+            inputs, axis = (
+                [one.table for one in mine] + [one.ids for one in mine],
+                self._constant(data_inputs(concat)[-1]),
+            )
             assert axis is not None  # _concats saw it
-            name = self._make("_FusedGatherConcat", members_too, inputs, attrs | {"axis": int(axis.ravel()[0])})
+            name = self._make("_FusedGatherConcat", whole, inputs + others, attrs | {"axis": int(axis.ravel()[0])})
         self._replace(concat.name, name, name)
-        for k, one in enumerate(mine):
+        for k, one in enumerate(() if again else mine):
             self._replace(one.node.name, edge(name, k + 1), name)
 
-    def _goes_to(self, lookup: NodeDef, concat: str) -> bool:
-        """Whether nothing but the concat takes these rows, through Identity nodes or not."""
-        left = [c for c, e in self.regions.consumers[lookup.name] if not is_control(e)]
-        while left:
-            node = left.pop()
-            if node.name == concat:
-                continue
-            behind = self.regions.consumers[node.name]
-            if node.op != "Identity" or not self._free(node) or any(is_control(e) for _, e in behind):
-                return False
-            left += [c for c, _ in behind]
-        return True
-
-    def _from_splits(self, mine: list[_Lookup]) -> tuple[list[str], dict[str, Any]] | None:
-        """Of look-ups among rows that travelled together (distinct_rows.py): for each task they came from the rows,
-        counts, places and sizes as they are for all its tables; and the attributes that say which part is whose."""
-        inputs: list[str] = []
-        about: dict[str, list[int]] = {"tables": [], "of": [], "widths": [], "members": []}
-        first: dict[str, int] = {}  # _SplitRows -> the number of its first table
-        travelled: dict[str, tuple[str, list[int], list[int]]] = {}
-        for one in mine:
-            if self._is_fed(one.table) or self._is_fed(one.ids):
-                return None
-            name, port = parse(one.table)
-            if name not in travelled:
-                travelled[name] = self._travelled(name)
-            ids, of, widths = travelled[name]
-            if not ids or parse(one.ids) != (ids, 4 + of[port]):
-                return None
-            if name not in first:
-                first[name] = len(about["of"])
-                inputs += [self.nodes[name].input[0], *(edge(ids, p) for p in (1, 2, 3))]
-                about["tables"].append(len(of))
-                about["of"] += of
-                about["widths"] += widths
-            about["members"].append(first[name] + port)
-        return inputs, about
-
-    def _travelled(self, name: str) -> tuple[str, list[int], list[int]]:
-        """Of a _SplitRows of matrices: the _DistinctIds that its rows are of, or _BagRows, whose they are, and their
-        widths; of anything else no name."""
-        split = self.nodes[name]
-        if split.op != "_SplitRows" or self._is_fed(split.input[1]):
-            return "", [], []
-        ids, rows = self.nodes[node_name(split.input[1])], split.attr["row_shapes"].list.shape
-        if ids.op not in ("_DistinctIds", "_BagRows") or parse(split.input[1])[1] != 1:
-            return "", [], []
-        if any(len(row.dim) != 1 for row in rows):
-            return "", [], []
-        return ids.name, list(split.attr["of"].list.i), [row.dim[0].size for row in rows]
+    def _take_columns(self, concat: NodeDef, first: NodeDef) -> None:
+        """Of rows that lie side by side in another ConcatV2, in the same order and all of it: that."""
+        inputs, parts = data_inputs(concat), data_inputs(first)[:-1]
+        begin = next((k for k in range(len(inputs)) if inputs[k : k + len(parts)] == parts), None)
+        if begin is not None:
+            inputs[begin : begin + len(parts)] = [first.name]
+            made = with_inputs(concat, inputs + [e for e in concat.input if is_control(e)])
+            made.attr["N"].i = len(inputs) - 1
+            self.made[concat.name].append(made)
+            self.gone.add(concat.name)
 
     def _fuse_updates(self, group: list[_Update]) -> None:
         num_refs, grad_at, indices_at, flags = _UPDATES[group[0].node.op]

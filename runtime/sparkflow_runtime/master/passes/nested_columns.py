@@ -34,7 +34,9 @@ def nested_columns(view: View) -> None:
         _Slices(view).run()
         _Sums(view).run()
     if "ConcatV2" in found:
-        _join_concats(ViewEdits(view))
+        _Concats(view).run()
+    if "AddN" in found and not view.one_device:
+        view.alone |= _layers_sums(ViewEdits(view))
 
 
 # ---------------------------------------------------------------------- put together
@@ -69,9 +71,7 @@ class _Stacks(ViewEdits):
     def _take_columns(self, op: Op) -> None:
         whole, name = self.of(op.data[0]), f"{op.name}/columns"
         count, each = int(op.attr("num")), self.width(op.data[0]) // int(op.attr("num"))
-        about = {"T": op.attr("T"), "Tshape": dtypes.int32}
-        shape = self.constant(f"{name}/shape", op, [-1, count * each])
-        matrix = self.make(name, "Reshape", op, [op.data[0], shape], (whole[0], count * each), **about)
+        matrix = self.as_matrix(op.data[0], op)
         size = self.constant(f"{name}/size", op, [-1, each])
         for k in range(count):
             begin = self.constant(f"{name}/begin{k}", op, [0, k * each])
@@ -80,33 +80,51 @@ class _Stacks(ViewEdits):
             self.edges[f"{op.name}:{k}" if k else op.name] = part
 
 
-def _join_concats(edits: ViewEdits) -> None:
-    for op in edits.view.ops.values():  # producers come first
-        if op.op == "ConcatV2" and op.name in edits.view.free and _is_of_columns(edits, op):
-            *parts, axis = op.data
-            flat = [e for part in parts for e in _inside(edits, part, op)]
-            if flat != parts:
-                op.data = [*flat, axis]
-                op.set("N", len(flat))
-                edits.view.changes += 1
-    edits.view.prune()
+class _Concats(ViewEdits):
+    """Columns of columns. Of look-ups too that others take side by side: fuse_embeddings.py sees to both."""
 
+    def run(self) -> None:
+        for op in self.view.ops.values():  # producers come first
+            if op.op == "ConcatV2" and op.name in self.view.free and self._is_of_columns(op):
+                *parts, axis = op.data
+                flat = [e for part in parts for e in self._inside(part, op)]
+                if flat != parts:
+                    op.data = [*flat, axis]
+                    op.set("N", len(flat))
+                    self.view.changes += 1
+        self.view.prune()
 
-def _is_of_columns(edits: ViewEdits, op: Op) -> bool:
-    shape = edits.view.shapes.of(op.name)
-    fed = op.name in edits.view.fed_nodes
-    return not fed and shape is not None and len(shape) == 2 and edits.axis_of(op, 2) == 1
+    def _is_of_columns(self, op: Op) -> bool:
+        return len(self.of(op.name)) == 2 and self.axis_of(op, 2) == 1 and op.name not in self.view.fed_nodes
 
+    def _inside(self, part: str, op: Op) -> list[str]:
+        """What a part lays side by side itself."""
+        inner = self.free(part, "ConcatV2")
+        if inner is None or not self._is_of_columns(inner) or not self.view.same_place(inner, op):
+            return [part]
+        return inner.data[:-1] if self.users[part] == [op] or self._looks_up(inner) else [part]
 
-def _inside(edits: ViewEdits, part: str, op: Op) -> list[str]:
-    """What a part lays side by side itself, where only this node takes it."""
-    inner = edits.free(part, "ConcatV2")
-    if inner is None or edits.users[part] != [op] or not edits.view.same_place(inner, op):
-        return [part]
-    return inner.data[:-1] if _is_of_columns(edits, inner) else [part]
+    def _looks_up(self, concat: Op) -> bool:
+        return all(e in self.view.ops and self.view.ops[e].op == "GatherV2" for e in concat.data[:-1])
 
 
 # ---------------------------------------------------------------------- taken apart
+
+
+def _layers_sums(edits: ViewEdits) -> set[str]:
+    """Sums of gradients of rows, one of them a layer's: split_sums.py looks for them."""
+    view, users = edits.view, edits.users
+
+    def is_of_rows(op: Op) -> bool:
+        return op.op == "Slice" and all(user.op in _OF_ROWS for user in users[op.name])
+
+    def is_layers(e: str) -> bool:
+        part = edits.free(e, "Slice")
+        op = view.ops.get(part.data[0] if part is not None else e)
+        return op is not None and op.op == "MatMul" and bool(op.attr("transpose_b"))
+
+    sums = [op for op in view.ops.values() if op.op == "AddN" and op.name in view.free and len(users[op.name]) > 1]
+    return {op.name for op in sums if all(map(is_of_rows, users[op.name])) and any(map(is_layers, op.data))}
 
 
 class _Slices(ViewEdits):
@@ -154,7 +172,6 @@ class _FlatSlices(_Slices):
     def __init__(self, view: View):
         super().__init__(view)
         self.flat: dict[str, str | None] = {}  # rows [batch, 1, n] -> a matrix of them
-        self.wholes: dict[str, str] = {}  # what slices are of -> it as a matrix
 
     def run(self) -> None:
         for op in self.view.ops.values():
@@ -193,23 +210,9 @@ class _FlatSlices(_Slices):
             return None
         begin = self.constant(f"{op.name}/columns/begin", op, [0, at * columns + column])
         size = self.constant(f"{op.name}/columns/size", op, [-1, width])
-        data = [self._whole(op.data[0], rows * columns, op), begin, size]
+        data = [self.as_matrix(op.data[0], op), begin, size]
         about = {"T": op.attr("T"), "Index": dtypes.int32}
         return self.make(f"{op.name}/columns", "Slice", op, data, (given[0], width), **about)
-
-    def _whole(self, e: str, width: int, op: Op) -> str:
-        """What has three axes as a matrix: what it was before it got them, if it was one."""
-        if e not in self.wholes:
-            source = self.free(e, "Reshape")
-            before = self.view.shapes.of(source.data[0]) if source is not None else None
-            if source is not None and before is not None and len(before) == 2 and before[1] == width:
-                self.wholes[e] = source.data[0]
-            else:
-                name, (rows, *_) = f"{op.name}/whole", self.view.shapes.of(e) or ("",)
-                data = [e, self.constant(f"{name}/shape", op, [-1, width])]
-                about = {"T": op.attr("T"), "Tshape": dtypes.int32}
-                self.wholes[e] = self.make(name, "Reshape", op, data, (rows, width), **about)
-        return self.wholes[e]
 
     def _sum(self, op: Op) -> str | None:
         parts, shape = [self._flat(e) for e in op.data], self.view.shapes.of(op.name) or ()

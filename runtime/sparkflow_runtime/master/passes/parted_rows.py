@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from sparkflow_runtime.master.passes.column_sums import summed
 from sparkflow_runtime.master.passes.parted_lookups import Cut, PartedLookup, PartedLookups
 from sparkflow_runtime.master.passes.travelling import Lookup, Sum
 from sparkflow_runtime.wire.attrs import Shape
@@ -205,7 +206,7 @@ class PartedRows:
         """found: (a look-up with these ids and tasks, the gradient, the sums of its shards)."""
         packer, tables, each = self.packer, [t for t, _, _ in found], [its for _, _, its in found]
         whole = [its[0]._replace(rows=grad) for _, grad, its in found]
-        sums = packer.summed(whole, group.pack, [group.of[t] for t in tables], group.reader, "", b"")
+        sums = summed(packer, whole, group.pack, [group.of[t] for t in tables], group.reader, "", b"")
         told = [e for home in range(len(group.homes)) for e in group.told(home)[1:]]
         about = group.about(tables, [one.row[0] for one in whole])
         parted = packer.make("_PartRows", group.reader, [sums, edge(group.pack, 1), *told], about, "", whole[0].key[2])

@@ -1,11 +1,12 @@
 """Products of a matrix that rows are spread over, and their gradients, become nodes that do without the matrix.
 
-Where a `_SpreadConcat` (fuse_embeddings.py) goes to products alone, each of these becomes a `_SpreadMatMul`, with its
-bias and activation if it has some. The product of that matrix, turned, with a gradient dz becomes a `_SpreadMatMulGrad`
-together with the product of dz with the weights, turned, if that goes to nothing but `_SumToDistinct`, and to slices of
-columns that other layers gave: the sums by id and those columns are outputs of it. Where several layers share the rows,
-as the towers of several tasks do, each has such a node, and what was taken of the sum of their gradients is the sum of
-what they give. kernels/spread_products.py says what is saved.
+Where a `_SpreadConcat` (fuse_embeddings.py) goes to products, each of these becomes a `_SpreadMatMul`, with its bias
+and activation if it has some; the matrix is made only for what takes it besides, as a factorization machine does. The
+product of that matrix, turned, with a gradient dz becomes a `_SpreadMatMulGrad` together with the product of dz with
+the weights, turned, if that goes to nothing but `_SumToDistinct`, and to slices of columns that other layers gave: the
+sums by id and those columns are outputs of it. Where several layers share the rows, as the towers of several tasks do,
+each has such a node, and what was taken of the sum of their gradients is the sum of what they give (split_sums.py makes
+it so where other gradients are among them). kernels/spread_products.py says what is saved.
 
 Tables and products that are too narrow to gain stay as they are. All nodes keep their names but for those that nobody
 can have asked for: they are runtime's own, and the gradient that only these take.
@@ -20,6 +21,7 @@ from typing import Any, NamedTuple
 from sparkflow_runtime.kernels import registry
 from sparkflow_runtime.master.passes.regions import Regions
 from sparkflow_runtime.master.passes.row_sums import constant
+from sparkflow_runtime.master.passes.split_sums import split_sums
 from sparkflow_runtime.wire import attrs as wire_attrs
 from sparkflow_runtime.wire import dtypes
 from sparkflow_runtime.wire.devices import on_cpu
@@ -48,7 +50,13 @@ def spread_products(graph: GraphDef, feeds: Collection[str] = (), kept: Collecti
     """A placed graph without the matrices that can be done without. kept: nodes that are fetched or run by name."""
     if not any(n.op == "_SpreadConcat" for n in graph.node):
         return graph
-    return _Spreader(Regions(graph, feeds), {*kept, *map(node_name, feeds)}).spread()
+    taboo = {*kept, *map(node_name, feeds)}
+    if (found := split_sums(graph, feeds, taboo)) is not None:
+        split, own = found
+        out = _Spreader(Regions(split, feeds), taboo).spread()
+        if {n.name for n in out.node}.isdisjoint(own):  # else it has not helped
+            return out
+    return _Spreader(Regions(graph, feeds), taboo).spread()
 
 
 class _Taken(NamedTuple):
@@ -96,18 +104,18 @@ class _Spreader:
         return self._rewritten() if self.changed else self.regions.graph
 
     def _without(self, matrix: NodeDef) -> None:
-        forwards, backwards = list[NodeDef](), list[NodeDef]()
+        forwards, backwards, others = list[NodeDef](), list[NodeDef](), False
         for user, e in self.regions.consumers[matrix.name]:
-            if is_control(e) or user.device != matrix.device or self._contexts[user.name]:
+            if is_control(e) or user.device != matrix.device:
                 return
-            if data_inputs(user)[0] != e:  # it is another factor, or a bias
-                return
-            if self._is_forward(user):
+            if data_inputs(user)[0] != e or self._contexts[user.name]:  # it is another factor, or a bias
+                others = True
+            elif self._is_forward(user):
                 forwards.append(user)
             elif self._is_backward(user):
                 backwards.append(user)
             else:
-                return
+                others = True
         columns = [self._columns_of(node) for node in forwards]
         if not columns or max(columns) < LEAST_COLUMNS:
             return
@@ -118,13 +126,14 @@ class _Spreader:
         if len(gradients) < len(backwards) or any(not self._are_all(parts[name]) for name in totals):
             return
         for node in forwards:
-            self._make_product(matrix, node)
+            self._make_product(matrix, node, others)
         made = {g.weights.name: self._make_gradient(matrix, forwards[0], g) for g in gradients}
         for name, one in totals.items():
             self._make_totals(one.taken, [made[g.weights.name] for g in parts[name]])
             self.renamed[f"^{name}"] = f"^{one.taken.nodes[0].name}"
             self.gone.add(name)
-        self.gone.add(matrix.name)
+        if not others:
+            self.gone.add(matrix.name)
 
     # ------------------------------------------------------------------ what can go
 
@@ -265,9 +274,11 @@ class _Spreader:
 
     # ------------------------------------------------------------------ what is put in its place
 
-    def _make_product(self, matrix: NodeDef, node: NodeDef) -> None:
-        inputs = [*data_inputs(matrix), *data_inputs(node)[1:]]
-        made = self._made("_SpreadMatMul", matrix, node, inputs, [matrix, node])
+    def _make_product(self, matrix: NodeDef, node: NodeDef, is_made: bool) -> None:
+        """is_made: others take the matrix."""
+        inputs = [*data_inputs(matrix), *data_inputs(node)[1:], *([matrix.name] if is_made else [])]
+        made = self._made("_SpreadMatMul", matrix, node, inputs, [node] if is_made else [matrix, node])
+        made.attr["is_made"].b = is_made
         made.attr["product"].CopyFrom(wire_attrs.encode(node.op))
         for name in _FUSED:  # a plan takes them for the node's own
             if name in node.attr:

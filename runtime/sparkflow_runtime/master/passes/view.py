@@ -180,6 +180,7 @@ class View:
     changes: int = 0  # how many edges and nodes the passes have changed so far
     _pruned_at: int = -1
     fed: dict[str, Op] = field(default_factory=dict)  # producers of fed edges, for what they say of shapes
+    alone: set[str] = field(default_factory=set)  # nodes that are better left out of fused ones
 
     @classmethod
     def of(

@@ -23,6 +23,7 @@ class ViewEdits:
         self.users = view.consumers()
         self.edges: dict[str, str] = {}  # what is taken instead of an edge
         self.made: dict[str, Op] = {}
+        self._matrices: dict[str, str] = {}
 
     def is_free(self, op: Op) -> bool:
         """Whether nobody else knows of it, and it waits for nobody but its inputs."""
@@ -62,6 +63,32 @@ class ViewEdits:
     def lay_flat(self, rows: str, matrix: str) -> None:
         """Who takes it flat takes the matrix."""
         self.edges.update((user.name, matrix) for user in self.users[rows] if self.is_flat(user, rows))
+
+    def as_matrix(self, e: str, beside: Op) -> str:
+        """What has three axes of known sizes, laid flat: what it was before it got them, if it was a matrix; of a sum
+        in which some were, the sum of all so."""
+        if e not in self._matrices:
+            self._matrices[e] = self._before(e) or self._sum_of_matrices(e) or self._laid_flat(e, beside)
+        return self._matrices[e]
+
+    def _before(self, e: str) -> str | None:
+        source = self.free(e, "Reshape")
+        shape = self.of(source.data[0]) if source is not None else ()
+        return source.data[0] if source is not None and len(shape) == 2 and shape[1] == self.width(e) else None
+
+    def _sum_of_matrices(self, e: str) -> str | None:
+        total = self.free(e, "AddN")
+        if total is None or self.view.one_device or not any(map(self._before, total.data)):
+            return None  # of one device it is better fused with what it adds up
+        if any(user.op not in ("Slice", "Unpack") for user in self.users[e]):
+            return None
+        data, shape = [self.as_matrix(part, total) for part in total.data], (self.of(e)[0], self.width(e))
+        return self.make(f"{e}/columns", "AddN", total, data, shape, N=len(data), T=total.attr("T"))
+
+    def _laid_flat(self, e: str, beside: Op) -> str:
+        name, wide = f"{beside.name}/whole", self.width(e)
+        data, about = [e, self.constant(f"{name}/shape", beside, [-1, wide])], {"Tshape": dtypes.int32}
+        return self.make(name, "Reshape", beside, data, (self.of(e)[0], wide), T=beside.attr("T"), **about)
 
     def side_by_side(self, op: Op, parts: list[str]) -> str:
         """Matrices laid side by side, in the place of an op of the same inputs."""
