@@ -5,15 +5,16 @@ map, filter and flat_map are graphs of their own. What they take from the model'
 the iterator is initialized; look-up tables that are filled once are copied.
 """
 
-from types import SimpleNamespace
-
 from sparkflow.data import experimental
 from sparkflow.data.ahead import AUTOTUNE
 from sparkflow.data.counts import INFINITE as INFINITE_CARDINALITY
 from sparkflow.data.counts import UNKNOWN as UNKNOWN_CARDINALITY
 from sparkflow.data.dataset import Dataset
 from sparkflow.data.iterator import Iterator
+from sparkflow.data.options import Options, ThreadingOptions
 from sparkflow.data.sources import FixedLengthRecordDataset, TextLineDataset, TFRecordDataset
+
+DatasetSpec = experimental.DatasetStructure
 
 
 def make_one_shot_iterator(dataset: Dataset) -> Iterator:
@@ -30,14 +31,6 @@ def get_output_types(dataset_or_iterator: Dataset | Iterator) -> object:
 
 def get_output_classes(dataset_or_iterator: Dataset | Iterator) -> object:
     return dataset_or_iterator.output_classes
-
-
-class Options:
-    """For Dataset.with_options: whatever is set, elements and their order are the same."""
-
-    def __init__(self) -> None:
-        self.experimental_optimization, self.experimental_threading = SimpleNamespace(), SimpleNamespace()
-        self.experimental_distribute, self.threading, self.autotune = (SimpleNamespace() for _ in range(3))
 
 
 def get_output_shapes(dataset_or_iterator: Dataset | Iterator) -> object:

@@ -174,6 +174,12 @@ class Whole(Given):
             check_whole(value)
 
 
+def text_of(value: Any) -> str:
+    """A setting that is a text: Python's, or the value of a string tensor."""
+    found = np.asarray(value).item()
+    return found.decode() if isinstance(found, bytes) else str(found)
+
+
 def check_whole(value: Any) -> None:
     """Raises TypeError on what is neither None nor a whole number."""
     kind = np.asarray(0 if value is None else value)

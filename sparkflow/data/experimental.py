@@ -29,11 +29,35 @@ from sparkflow.data.grouping import (
 )
 from sparkflow.data.lasting import Lasting
 from sparkflow.data.optional import Optional, get_next_as_optional
+from sparkflow.data.options import (
+    SHARD_HINT,
+    AutoShardPolicy,
+    AutotuneAlgorithm,
+    AutotuneOptions,
+    DistributeOptions,
+    ExternalStatePolicy,
+    OptimizationOptions,
+    ServiceOptions,
+    ThreadingOptions,
+)
 from sparkflow.data.position import CheckpointInputPipelineHook, make_saveable_from_iterator
 from sparkflow.data.reducing import Reducer, group_by_reducer
 from sparkflow.data.resampling import RandomDataset, rejection_resample
+from sparkflow.data.snapshots import snapshot
 from sparkflow.data.sources import CsvRecords, TFRecordDataset
 from sparkflow.data.sparse_batches import dense_to_sparse_batch
+from sparkflow.data.sql import SqlDataset
+from sparkflow.data.structures import (
+    DatasetStructure,
+    OptionalStructure,
+    RaggedTensorStructure,
+    SparseTensorStructure,
+    Structure,
+    TensorArrayStructure,
+    TensorStructure,
+    get_structure,
+    pad_to_cardinality,
+)
 from sparkflow.data.tables import DatasetInitializer, index_table_from_dataset, table_from_dataset
 from sparkflow.framework import nest
 from sparkflow.framework.apply import constant
@@ -46,15 +70,18 @@ from sparkflow_runtime.wire.dtypes import DType, as_dtype, int64, string
 from sparkflow_runtime.wire.errors import FailedPreconditionError
 
 __all__ = [
-    "AUTOTUNE", "INFINITE_CARDINALITY", "UNKNOWN_CARDINALITY", "CheckpointInputPipelineHook", "Counter",
-    "CsvDataset", "DatasetInitializer", "Optional", "RandomDataset", "Reducer", "TFRecordWriter",
-    "assert_cardinality", "bucket_by_sequence_length", "cardinality", "choose_from_datasets", "copy_to_device",
-    "dense_to_sparse_batch", "enumerate_dataset", "from_list", "get_next_as_optional", "get_single_element",
-    "group_by_reducer", "group_by_window", "ignore_errors", "index_table_from_dataset",
-    "make_batched_features_dataset", "make_csv_dataset", "make_saveable_from_iterator", "map_and_batch",
-    "map_and_batch_with_legacy_function", "parallel_interleave", "parse_example_dataset", "prefetch_to_device",
-    "rejection_resample", "sample_from_datasets", "scan", "shuffle_and_repeat", "table_from_dataset", "take_while",
-    "unbatch", "unique",
+    "AUTOTUNE", "INFINITE_CARDINALITY", "SHARD_HINT", "UNKNOWN_CARDINALITY", "AutoShardPolicy", "AutotuneAlgorithm",
+    "AutotuneOptions", "CheckpointInputPipelineHook", "Counter", "CsvDataset", "DatasetInitializer",
+    "DatasetStructure", "DistributeOptions", "ExternalStatePolicy", "OptimizationOptions", "Optional",
+    "OptionalStructure", "RaggedTensorStructure", "RandomDataset", "Reducer", "ServiceOptions",
+    "SparseTensorStructure", "SqlDataset", "Structure", "TFRecordWriter", "TensorArrayStructure", "TensorStructure",
+    "ThreadingOptions", "assert_cardinality", "bucket_by_sequence_length", "cardinality", "choose_from_datasets",
+    "copy_to_device", "dense_to_sparse_batch", "enumerate_dataset", "from_list", "get_next_as_optional",
+    "get_single_element", "get_structure", "group_by_reducer", "group_by_window", "ignore_errors",
+    "index_table_from_dataset", "make_batched_features_dataset", "make_csv_dataset", "make_saveable_from_iterator",
+    "map_and_batch", "map_and_batch_with_legacy_function", "pad_to_cardinality", "parallel_interleave",
+    "parse_example_dataset", "prefetch_to_device", "rejection_resample", "sample_from_datasets", "scan",
+    "shuffle_and_repeat", "snapshot", "table_from_dataset", "take_while", "unbatch", "unique",
 ]  # fmt: skip
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from itertools import count
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 from sparkflow.data import counts
 from sparkflow.data.elements import Spec
 from sparkflow.data.lasting import Lasting
+from sparkflow.data.options import Options
 from sparkflow_runtime.wire import dtypes
 
 
@@ -20,6 +22,7 @@ class Transformations:
     _spec: Spec
     _count: Any
     _new: Any
+    _options: Options | None = None
 
     # ------------------------------------------------------------------ order and number
 
@@ -79,12 +82,13 @@ class Transformations:
 
     def with_options(self, options: Any, name: str | None = None) -> Any:
         """The same: options say how fast, not what."""
-        return self
+        made = copy(self)
+        made._options = self.options().merge(options)
+        return made
 
     def options(self) -> Any:
-        from sparkflow.data import Options
-
-        return Options()
+        """What with_options was told of this very dataset."""
+        return self._options if self._options is not None else Options()
 
     # ------------------------------------------------------------------ groups
 
