@@ -13,7 +13,7 @@ from typing import Any
 
 from sparkflow.autograph.rewrite import rewritten, rewritten_expression
 
-_FACTORY, _OPERATORS = "ag_factory", "ag__"
+_FACTORY, _MADE, _OPERATORS = "ag_factory", "ag_made", "ag__"
 _made: dict[tuple[CodeType, bool], CodeType | None] = {}
 
 
@@ -60,11 +60,13 @@ def _compiled(function: FunctionType, called: bool) -> CodeType | None:
     names = sorted({*function.__code__.co_freevars, _OPERATORS, "__class__"})
     lines = [f"def {_FACTORY}():", *[f"    {name} = None" for name in names], "    pass"]
     module = ast.parse("\n".join(lines))
+    tree.name = _MADE  # its own might hide a global one, which a method of that name calls
     module.body[0].body.append(tree)  # type: ignore[attr-defined]
     ast.fix_missing_locations(module)
     code = compile(module, function.__code__.co_filename, "exec", dont_inherit=True, flags=_future(function))
     factory = next(c for c in code.co_consts if isinstance(c, CodeType))
-    return next(c for c in factory.co_consts if isinstance(c, CodeType) and c.co_name == tree.name)
+    made = next(c for c in factory.co_consts if isinstance(c, CodeType) and c.co_name == _MADE)
+    return made.replace(co_name=function.__code__.co_name, co_qualname=function.__code__.co_qualname)
 
 
 def _future(function: FunctionType) -> int:

@@ -288,3 +288,22 @@ def test_functions_of_datasets_are_converted() -> None:
             while True:
                 found.append(session.run(element))
     assert found == [(3, 0), (2, 1), (1, 1), (43, 4)]
+
+
+def shifted(x: Any) -> Any:
+    if x > 0:
+        return x + 1
+    return x - 1
+
+
+class Shifting:
+    def shifted(self, x: Any) -> Any:
+        return shifted(x)
+
+
+def test_a_method_calls_a_function_of_its_name(graph: tf.Graph) -> None:
+    """As libraries do; the method must not take itself for it."""
+    made = tf.autograph.to_graph(Shifting().shifted)
+    assert made.__name__ == made.__code__.co_name == "shifted"
+    with tf.Session() as session:
+        assert session.run([made(tf.constant(2)), made(tf.constant(-2))]) == [3, -3]
