@@ -27,23 +27,30 @@ def input_layer(
     each column's variables and its part of the matrix. Raises ValueError on a column that is not dense: put it into an
     embedding_column or indicator_column.
     """
-    columns = require_columns(feature_columns)
-    for column in columns:
+    columns = dense_columns(feature_columns, "input_layer")
+    given, parts = Features(features), []
+    with variable_scope(None, "input_layer"):
+        for column in columns:
+            with variable_scope(None, column.scope_name):
+                parts.append(row(column, given, weight_collections, trainable))
+                _remember(cols_to_vars, column, _own_variables)
+                _remember(cols_to_output_tensors, column, lambda: parts[-1])
+        return array_join.concat(parts, axis=1)
+
+
+def dense_columns(feature_columns: Any, what: str) -> list[DenseColumn]:
+    """In the order of their names. Raises ValueError on a column of categories, and on one of sequences."""
+    found: list[DenseColumn] = []
+    for column in require_columns(feature_columns):
         if not isinstance(column, DenseColumn):
             raise ValueError(
                 f"Items of feature_columns must be a dense column: wrap {column.name!r}, a categorical one, with an "
                 "embedding_column or indicator_column"
             )
         if column.is_sequence:
-            raise ValueError(f"input_layer: {column.name!r} is a column of sequences; use sequence_input_layer")
-    given, parts = Features(features), []
-    with variable_scope(None, "input_layer"):
-        for column in columns:
-            with variable_scope(None, column.scope_name):
-                parts.append(_row(column, given, weight_collections, trainable))
-                _remember(cols_to_vars, column, _own_variables)
-                _remember(cols_to_output_tensors, column, lambda: parts[-1])
-        return array_join.concat(parts, axis=1)
+            raise ValueError(f"{what}: {column.name!r} is a column of sequences; use sequence_input_layer")
+        found.append(column)
+    return found
 
 
 def linear_model(
@@ -76,7 +83,7 @@ def _remember(where: Columns, key: Any, what: Any) -> None:
         where[key] = what()
 
 
-def _row(column: Any, given: Features, collections: Any, trainable: bool) -> Tensor:
+def row(column: Any, given: Features, collections: Any, trainable: bool) -> Tensor:
     """[batch, n] of a dense column."""
     found, size = column.dense_tensor(given, collections, trainable), product(column.variable_shape)
     inner = None if found._shape is None else found._shape[1:]
@@ -96,8 +103,10 @@ def _weights(name: str, shape: list[int], collections: Any, trainable: bool) -> 
 
 def _weighted(column: Any, given: Features, units: int, combiner: str, collections: Any, trainable: bool) -> Tensor:
     if not isinstance(column, CategoricalColumn):
-        row = _row(column, given, collections, trainable)
-        return math.matmul(row, _weights("weights", [product(column.variable_shape), units], collections, trainable))
+        numbers = row(column, given, collections, trainable)
+        return math.matmul(
+            numbers, _weights("weights", [product(column.variable_shape), units], collections, trainable)
+        )
     ids, weights = column.sparse_tensors(given)
     table = _weights("weights", [column.num_buckets, units], collections, trainable)
     return safe_embedding_lookup_sparse(table, ids, weights, combiner, name="weighted_sum")

@@ -48,6 +48,7 @@ from sparkflow.keras.layers.core import (
     SpatialDropout2D,
     SpatialDropout3D,
 )
+from sparkflow.keras.layers.features import DenseFeatures
 from sparkflow.keras.layers.functions import ELU, LeakyReLU, PReLU, ReLU, Softmax, ThresholdedReLU
 from sparkflow.keras.layers.merging import (
     Add,

@@ -1,0 +1,54 @@
+"""DenseFeatures: feature columns as a layer, which keeps the variables that they make."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from sparkflow.feature_column.base import Features
+from sparkflow.feature_column.models import dense_columns, row
+from sparkflow.framework.graph import get_default_graph
+from sparkflow.keras.engine import Layer
+from sparkflow.ops.array_join import concat
+from sparkflow.ops.variable_scope import variable_scope
+
+
+class DenseFeatures(Layer):
+    """[batch, n]: the dense columns of features (name -> Tensor or SparseTensor) beside one another, in the order of
+    their names. Called again it has the same tables.
+
+    Raises ValueError on a column that is not dense: put it into an embedding_column or indicator_column.
+    """
+
+    def __init__(self, feature_columns: Any, trainable: bool = True, name: str | None = None, **kwargs: Any):
+        super().__init__(trainable, name, **kwargs)
+        self._columns = dense_columns(feature_columns, "DenseFeatures")
+        self._tables: dict[tuple[str, str], Any] = {}
+
+    def build(self, input_shape: Any) -> None:
+        """The columns make their variables when they first need them."""
+
+    def call(  # type: ignore[override]
+        self, features: Any, cols_to_output_tensors: dict[Any, Any] | None = None
+    ) -> Any:
+        """cols_to_output_tensors: filled with each column's part."""
+        given, parts, here = Features(features), [], get_default_graph().get_name_scope()
+        for column in self._columns:
+            with variable_scope(column.scope_name, custom_getter=self._getter(column.scope_name, here)):
+                parts.append(row(column, given, None, self.trainable))
+            if cols_to_output_tensors is not None:
+                cols_to_output_tensors[column] = parts[-1]
+        return concat(parts, -1)
+
+    def _getter(self, scope: str, here: str) -> Callable[..., Any]:
+        """What stands for tf.get_variable there: the layer's own variable of that name."""
+
+        def get(getter: Any, name: str, *args: Any, **wanted: Any) -> Any:
+            key = (scope, name.rpartition(f"{scope}/")[2])
+            if key not in self._tables:
+                told = {k: wanted.get(k) for k in ("shape", "dtype", "initializer", "regularizer", "trainable")}
+                with get_default_graph().name_scope(f"{here}/{scope}/"):
+                    self._tables[key] = self.add_weight(key[1], **told)
+            return self._tables[key]
+
+        return get
