@@ -10,10 +10,12 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 
 _THEIRS, _OURS, _V1 = "tensorflow", "sparkflow", "tensorflow.compat.v1."
+_ESTIMATOR = "tensorflow_estimator"  # the package that TensorFlow 1.13 took its estimators from
 
 
 def install_as_tensorflow() -> None:
-    """From now on `import tensorflow`, and of its modules those that there are here, give sparkflow's.
+    """From now on `import tensorflow`, and of its modules those that there are here, give sparkflow's; so does
+    `import tensorflow_estimator`.
 
     To be called in each process, before the library is imported. Of another module Python says as ever that it cannot
     be found. Raises RuntimeError where TensorFlow itself has been imported.
@@ -35,7 +37,7 @@ class _StandIn(MetaPathFinder, Loader):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if fullname != _THEIRS and not fullname.startswith(f"{_THEIRS}."):
+        if fullname.partition(".")[0] not in (_THEIRS, _ESTIMATOR):
             return None
         found = _module(fullname)
         if found is None:

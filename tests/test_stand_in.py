@@ -28,7 +28,12 @@ from tensorflow.python.keras.engine import input_spec
 from tensorflow.python.ops import weights_broadcast_ops
 from tensorflow.python.ops.variable_scope import variable
 from tensorflow.python.training import evaluation
+from tensorflow.python.data.ops.dataset_ops import DatasetV1
 from tensorflow.train import AdamOptimizer
+from tensorflow_estimator import estimator
+from tensorflow_estimator.python.estimator import model_fn
+from tensorflow_estimator.python.estimator.canned import prediction_keys
+from tensorflow_estimator.python.estimator.head import regression_head
 
 
 def score(x):
@@ -53,6 +58,10 @@ assert library.summary_pb2.Summary is sparkflow.Summary and library.example_pb2.
 assert not library.tf2.enabled() and library.input_spec.InputSpec is sparkflow.layers.InputSpec
 assert library.evaluation._evaluate_once is sparkflow.contrib.training.evaluate_once
 assert library.weights_broadcast_ops.broadcast_weights and library.decoder._transpose_batch_time
+assert library.estimator is sparkflow.estimator and library.DatasetV1 is sparkflow.data.Dataset
+assert library.model_fn.EstimatorSpec is sparkflow.estimator.EstimatorSpec
+assert library.regression_head.RegressionHead is sparkflow.estimator.RegressionHead
+assert library.prediction_keys.PredictionKeys.LOGITS == "logits"
 assert sum(type(finder).__name__ == "_StandIn" for finder in sys.meta_path) == 1
 with tensorflow.Session() as session:
     y = library.score(tensorflow.ones([3, 2]))

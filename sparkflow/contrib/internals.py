@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from sparkflow.data.dataset import Dataset
 from sparkflow.estimator.canned import optimizer_of
 from sparkflow.feature_column.embedding import EmbeddingColumn
 from sparkflow.files import GFile
@@ -28,6 +29,7 @@ from sparkflow_runtime.wire.dtypes import int32
 
 _EmbeddingColumn = EmbeddingColumn
 DeviceSpecV1 = DeviceSpec
+DatasetV1 = DatasetV2 = Dataset
 
 
 def get_optimizer_instance(opt: Any, learning_rate: float | None = None) -> Optimizer:

@@ -16,7 +16,7 @@ _OPS = (_TF, "sparkflow.math", _NN, "sparkflow.strings", "sparkflow.sparse", "sp
 
 _COLUMNS, _DISTRIBUTIONS = "sparkflow.feature_column", "sparkflow.distributions"
 _GENERATED, _SIGNATURES = "sparkflow.generated", "sparkflow.framework.signatures"
-_INTERNALS = "sparkflow.contrib.internals"
+_INTERNALS, _HEADS = "sparkflow.contrib.internals", "sparkflow.contrib.estimator"
 _WITH_GENERATED = (*_OPS, _GENERATED)  # as the files there import all of gen_*_ops
 
 # module of tensorflow.python -> the public modules that have its names, the first that has one first
@@ -24,7 +24,7 @@ HOMES: dict[str, Sequence[str]] = {
     "client.device_lib": ("sparkflow.session.device_lib",),
     "client.session": (_TF, "sparkflow.session.fetches"),
     "client.timeline": ("sparkflow.session.timeline",),
-    "data.ops.dataset_ops": ("sparkflow.data",),
+    "data.ops.dataset_ops": ("sparkflow.data", _INTERNALS),
     "data.ops.iterator_ops": ("sparkflow.data",),
     "data.ops.readers": ("sparkflow.data",),
     "data.util.nest": ("sparkflow.contrib.nest",),
@@ -34,7 +34,9 @@ HOMES: dict[str, Sequence[str]] = {
     "distribute.summary_op_util": ("sparkflow.summary.ops",),
     "eager.backprop": ("sparkflow.contrib.eager",),
     "eager.context": ("sparkflow.contrib.eager",),
+    "estimator.canned.baseline": ("sparkflow.estimator",),
     "estimator.canned.dnn": ("sparkflow.estimator",),
+    "estimator.canned.dnn_linear_combined": ("sparkflow.estimator",),
     "estimator.canned.head": ("sparkflow.estimator.heads", _INTERNALS),
     "estimator.canned.linear": ("sparkflow.estimator",),
     "estimator.canned.metric_keys": ("sparkflow.estimator.keys",),
@@ -43,8 +45,17 @@ HOMES: dict[str, Sequence[str]] = {
     "estimator.estimator": ("sparkflow.estimator", "sparkflow.estimator.estimator"),
     "estimator.export.export": ("sparkflow.estimator.export",),
     "estimator.export.export_output": ("sparkflow.estimator.export",),
+    "estimator.exporter": ("sparkflow.estimator",),
+    "estimator.extenders": ("sparkflow.estimator",),
+    "estimator.head.base_head": ("sparkflow.estimator",),
+    "estimator.head.binary_class_head": ("sparkflow.estimator", _HEADS),
+    "estimator.head.multi_class_head": ("sparkflow.estimator", _HEADS),
+    "estimator.head.multi_head": ("sparkflow.estimator", _HEADS),
+    "estimator.head.multi_label_head": ("sparkflow.estimator", _HEADS),
+    "estimator.head.regression_head": ("sparkflow.estimator", _HEADS),
     "estimator.inputs.numpy_io": ("sparkflow.estimator.inputs",),
     "estimator.inputs.pandas_io": ("sparkflow.estimator.inputs",),
+    "estimator.mode_keys": ("sparkflow.estimator",),
     "estimator.model_fn": ("sparkflow.estimator",),
     "estimator.run_config": ("sparkflow.estimator",),
     "estimator.training": ("sparkflow.estimator",),
