@@ -22,7 +22,7 @@ from sparkflow_connectors.predictions import arrow_type
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
 _JOIN_GROUP = 0x5F10  # a group of its own, apart from the model's
-_MEANS = ("CollectiveReduce", "CollectiveGather")  # what the sums of gradients are
+_MEANS, _STATISTICS = ("CollectiveReduce", "CollectiveGather"), "statistics_all_reduce/"  # sums of gradients; others
 _INPUT = "sparkflow_input"  # a column may be called as one of the model's variables
 EVAL_BATCH = 8192
 
@@ -223,8 +223,9 @@ def check_model(job: Job, prediction: PredictionGraph) -> None:
 def _check_sync(job: Job, graph: Any, spec: Any) -> None:
     """`sync` says how the workers count their steps: it must be what the model's optimizer does."""
     if job.strategy == ALL_REDUCE:
-        # The trainer's own broadcasts of variables say nothing.
-        if job.workers > 1 and not any(op.type.startswith(_MEANS) for op in graph.get_operations()):
+        # The trainer's own broadcasts of variables say nothing, nor do sums of batches' statistics.
+        found = [op for op in graph.get_operations() if op.type.startswith(_MEANS) and _STATISTICS not in op.name]
+        if job.workers > 1 and not found:
             raise InvalidArgumentError(
                 "strategy='all_reduce' needs a model that trains with an optimizer of tf.train, whose gradients the "
                 "workers add up, and this one does not: use one, or pass strategy='ps'"

@@ -24,6 +24,7 @@ from sparkflow.ops import (
 )
 from sparkflow.ops.control_flow_cond import cond, smart_cond, smart_constant_value
 from sparkflow.ops.variable_scope import get_variable_scope, variable_scope
+from sparkflow.train.strategy import get_strategy
 from sparkflow_runtime.wire import dtypes
 
 
@@ -210,6 +211,8 @@ class BatchNormalization(Layer):
         )
 
     def _follow(self, mean: Tensor, variance: Tensor, rate: Any) -> None:
+        if not isinstance(rate, Tensor):  # in each step, so all workers of a strategy do
+            mean, variance = get_strategy().statistics([mean, variance])
         for moving, new in ((self.moving_mean, mean), (self.moving_variance, variance)):
             self._follow_one(moving, new, rate)
 

@@ -51,6 +51,9 @@ class Group:
 
         return _carried(x, run, (dtypes.bfloat16,))
 
+    def sum(self, x: Tensor) -> Tensor:
+        return _carried(x, lambda t: collective.all_reduce(t, *self._keys(), "Add", timeout=self.timeout_s))
+
     def gather(self, x: Tensor) -> Tensor:
         return _carried(x, lambda t: collective.all_gather(t, *self._keys(), timeout=self.timeout_s))
 
@@ -124,6 +127,7 @@ class DistributedOptimizer(Optimizer):
     in the workers' order; sparse_as_dense adds the whole table instead, which pays for small ones.
     The variables must begin alike on all workers: see `broadcast_global_variables`. Nobody else initializes a worker's
     variables, so a MonitoredTrainingSession is given is_chief=True on every worker, and a checkpoint_dir on one.
+    What a step updates besides, such as moving averages of batch normalization, each worker has of its own rows.
     """
 
     def __init__(
@@ -199,6 +203,18 @@ class BroadcastGlobalVariablesHook(SessionRunHook):
 
     def after_create_session(self, session: Any, coord: Any) -> None:
         session.run(self._op)
+
+
+def means_of_active(group: Group, tensors: Sequence[Tensor]) -> list[Tensor]:
+    """Of the workers that feed what travels no zeros, as one does that takes part in a step without rows: with them
+    goes how many there are. Tensors of sizes that are not known stay as they are."""
+    sizes = [_elements(t) for t in tensors]
+    if not all(sizes):
+        return list(tensors)
+    one = array.ones([1], tensors[0].dtype)
+    whole = group.sum(array_join.concat([*(array.reshape(t, [-1]) for t in tensors), one], 0))
+    *sums, count = array_join.split(whole, [*sizes, 1], 0)
+    return [array.reshape(s / count, t.shape.as_list()) for s, t in zip(sums, tensors, strict=True)]
 
 
 def _carried(x: Tensor, run: Callable[[Tensor], Tensor], as_it_is: Sequence[dtypes.DType] = ()) -> Tensor:

@@ -105,7 +105,8 @@ class ParameterServerStrategy(Strategy):
 
 
 class MultiWorkerMirroredStrategy(Strategy):
-    """Every worker has all variables, and an optimizer applies the mean of all workers' gradients.
+    """Every worker has all variables, and an optimizer applies the mean of all workers' gradients. The moving averages
+    of batch normalization follow the means of all workers' moments, where `training` is no tensor.
 
     The workers (the chief is one) are those of cluster_resolver, of TF_CONFIG by default; without a cluster there is
     one. In an Estimator the chief initializes, restores and saves, and its variables become the others' when a session
@@ -129,6 +130,16 @@ class MultiWorkerMirroredStrategy(Strategy):
         group = Group(self.num_replicas_in_sync, timeout_s=self._timeout_s)
         with get_default_graph().name_scope("replicas_all_reduce"):
             return Means(group)(list(grads_and_vars))
+
+    def statistics(self, values: Sequence[Any]) -> list[Any]:
+        """The means of all workers' values; as they are in a loop or a branch, where others may be elsewhere."""
+        from sparkflow.train.distributed_optimizer import Group, means_of_active
+
+        group, graph = Group(self.num_replicas_in_sync, timeout_s=self._timeout_s), get_default_graph()
+        if group.size == 1 or graph._get_control_flow_context() is not None:
+            return list(values)
+        with graph.name_scope("statistics_all_reduce"):
+            return means_of_active(group, values)
 
 
 def _check_one(who: str, count: int, given: str) -> None:

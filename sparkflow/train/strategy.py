@@ -79,6 +79,10 @@ class Strategy:
         """The pairs as all replicas apply them."""
         return list(grads_and_vars)
 
+    def statistics(self, values: Sequence[Any]) -> list[Any]:
+        """Those of a replica's batch, such as moments, as all replicas have a moving average follow them."""
+        return list(values)
+
     def run(self, fn: Callable[..., Any], args: Sequence[Any] = (), kwargs: Any = None, options: Any = None) -> Any:
         return fn(*args, **(kwargs or {}))
 

@@ -193,3 +193,37 @@ def test_estimators_one_after_the_other_in_the_same_processes(tmp_path: Path) ->
     said = _run(tmp_path, ONE_AFTER_THE_OTHER, {"worker": _addresses(3)}, order)
     found = [line.split()[1:] for line in said["worker", 0].splitlines() if line.startswith("found")]
     assert found == [["3", "5"], ["4", "6"], ["5", "7"]]
+
+
+# Worker r has rows around r alone, of deviation r + 1.
+NORMALIZED = """
+import sys
+import numpy as np
+import sparkflow as tf
+
+strategy = tf.distribute.experimental.MultiWorkerMirroredStrategy()
+config = tf.estimator.RunConfig(train_distribute=strategy)
+rank = config.task_id
+X = np.stack([np.full([4, 2], rank + sign * (rank + 1)) for sign in (-1, 1)], 1).reshape(-1, 2).astype(np.float32)
+
+
+def model(features, labels, mode):
+    x = tf.layers.batch_normalization(features, momentum=0.75, training=mode == "train", fused=False, name="bn")
+    loss = tf.reduce_mean(tf.layers.dense(x, 1) ** 2)
+    with tf.control_dependencies(tf.get_collection(tf.GraphKeys.UPDATE_OPS)):
+        train_op = tf.train.GradientDescentOptimizer(0.1).minimize(loss, tf.train.get_global_step())
+    return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+
+tf.estimator.Estimator(model, sys.argv[1], config).train(lambda: (tf.constant(X), None), max_steps=3)
+"""
+
+
+def test_moving_averages_follow_the_rows_of_all_workers(tmp_path: Path) -> None:
+    """As in TensorFlow, where those of the replicas are averaged when they are read; and not the chief's alone."""
+    _run(tmp_path, NORMALIZED, {"worker": _addresses(3)}, [("worker", i) for i in range(3)])
+    path = tf.train.latest_checkpoint(str(tmp_path / "model"))
+    kept = 0.75**3
+    means, variances = (tf.train.load_variable(path, f"bn/moving_{name}") for name in ("mean", "variance"))
+    np.testing.assert_allclose(means, [1 - kept] * 2, rtol=1e-5)  # of 0, 1 and 2
+    np.testing.assert_allclose(variances, [kept + (1 - kept) * (1 + 4 + 9) / 3] * 2, rtol=1e-5)

@@ -113,3 +113,23 @@ def test_a_config_says_its_strategies() -> None:
     config = tf.estimator.RunConfig(experimental_distribute=contrib.DistributeConfig(strategy, strategy))
     assert config.train_distribute is config.eval_distribute is strategy
     assert tf.estimator.RunConfig().replace(train_distribute=strategy).train_distribute is strategy
+
+
+def test_statistics_of_a_batch_become_means_where_all_workers_compute_them(
+    monkeypatch: pytest.MonkeyPatch, graph: Any
+) -> None:
+    told = {"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "worker", "index": 1}}
+    monkeypatch.setenv("TF_CONFIG", json.dumps(told))
+
+    def collectives(training: Any, x: Any = None) -> int:
+        before = len(graph.get_operations())
+        tf.layers.batch_normalization(tf.zeros([4, 3]) if x is None else x, training=training)
+        return sum(op.type.startswith("Collective") for op in graph.get_operations()[before:])
+
+    assert collectives(True) == 0
+    with experimental.MultiWorkerMirroredStrategy().scope():
+        assert collectives(True) == 1 and collectives(True, tf.zeros([2, 5, 5, 3])) == 1
+        assert collectives(False) == collectives(tf.placeholder(tf.bool, [])) == 0
+        in_a_branch: list[int] = []
+        tf.cond(tf.constant(True), lambda: in_a_branch.append(collectives(True)) or 0, lambda: 1)
+        assert in_a_branch == [0]
