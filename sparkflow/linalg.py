@@ -54,5 +54,24 @@ from sparkflow.ops.linear_operators import (
     LinearOperatorLowerTriangular,
     LinearOperatorScaledIdentity,
 )
+from sparkflow.ops.linear_operators_composed import (
+    LinearOperatorAdjoint,
+    LinearOperatorBlockDiag,
+    LinearOperatorBlockLowerTriangular,
+    LinearOperatorComposition,
+    LinearOperatorInversion,
+    LinearOperatorKronecker,
+)
+from sparkflow.ops.linear_operators_structured import (
+    LinearOperatorCirculant,
+    LinearOperatorCirculant2D,
+    LinearOperatorCirculant3D,
+    LinearOperatorHouseholder,
+    LinearOperatorPermutation,
+    LinearOperatorToeplitz,
+    LinearOperatorTridiag,
+    LinearOperatorZeros,
+)
+from sparkflow.ops.linear_operators_update import LinearOperatorLowRankUpdate
 from sparkflow.ops.math import matmul
 from sparkflow.ops.nn import l2_normalize

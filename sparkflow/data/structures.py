@@ -43,7 +43,7 @@ def get_structure(dataset_or_iterator: Any) -> Any:
 def pad_to_cardinality(cardinality: int, mask_key: str = "valid") -> Callable[[Dataset], Dataset]:
     """For Dataset.apply: dicts, with `mask_key` true; and zeros, with it false, up to so many elements.
 
-    Raises ValueError where the elements are no dicts of tensors of known shape, there are more, or nobody knows how many.
+    Raises ValueError where the elements are no dicts of tensors of known shape, too many, or nobody knows how many.
     """
 
     def made(dataset: Dataset) -> Dataset:
