@@ -219,8 +219,12 @@ def _regularize(variable: Variable, name: str, regularizer: Any) -> None:
     if not regularizer:
         return
     graph = get_default_graph()
-    with graph.colocate_with(variable.op), graph.name_scope(name.rstrip("/") + "/Regularizer/"):
-        loss = regularizer(variable)
+    with (
+        graph.colocate_with(variable.op),
+        graph.name_scope(name.rstrip("/") + "/Regularizer/"),
+        graph.control_dependencies(None),
+    ):
+        loss = regularizer(variable)  # outside of the loop or branch that first asks for the variable
     if loss is not None:
         graph.add_to_collection(GraphKeys.REGULARIZATION_LOSSES, loss)
 

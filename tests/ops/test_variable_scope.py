@@ -284,3 +284,22 @@ def test_a_scope_may_be_entered_several_times(graph: Graph) -> None:
         with shared:
             assert tf.get_variable_scope().name == "outer/made/a/a"
     assert tf.get_variable_scope().name == "" and graph.get_name_scope() == "" and named.name == "n"
+
+
+def test_a_regularizer_stands_outside_of_the_loop_that_asks_first(graph: tf.Graph) -> None:
+    """As cells of dynamic_rnn do in a scope with one."""
+
+    def body(i: tf.Tensor, total: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        return i + 1, total + tf.reduce_sum(tf.get_variable("w", [4]))
+
+    rate = tf.placeholder_with_default(0.5, [])
+    with tf.variable_scope("a", regularizer=tf.contrib.layers.l2_regularizer(rate), initializer=tf.ones_initializer()):
+        _, total = tf.while_loop(lambda i, _: i < 3, body, [0, 0.0])
+        tf.cond(total > 0, lambda: tf.get_variable("c", [2]) * 1.0, lambda: tf.zeros([2]))
+    penalties = tf.get_collection(tf.GraphKeys.REGULARIZATION_LOSSES)
+    assert [p.name for p in penalties] == ["a/w/Regularizer/l2_regularizer:0", "a/c/Regularizer/l2_regularizer:0"]
+    (slope,) = tf.gradients(tf.losses.get_regularization_loss() + total, tf.trainable_variables()[:1])
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        assert session.run(penalties) == [1.0, 0.5] and session.run(penalties, {rate: 1.0}) == [2.0, 1.0]
+        assert session.run(slope).tolist() == [3.5] * 4

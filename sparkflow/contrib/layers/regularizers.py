@@ -13,33 +13,35 @@ from sparkflow.ops import math, math_reduce, nn
 Regularizer = Callable[[Any], Tensor | None]
 
 
-def _scaled(name: str, scale: float, measure: Callable[[Tensor], Tensor], scope: str | None) -> Regularizer:
+def _scaled(name: str, scale: Any, measure: Callable[[Tensor], Tensor], scope: str | None) -> Regularizer:
     if isinstance(scale, int) and not isinstance(scale, bool):
         raise ValueError(f"scale cannot be an integer: {scale}")
-    if scale < 0.0:
-        raise ValueError(f"Setting a scale less than 0 on a regularizer: {scale}")
-    if scale == 0.0:
-        return lambda weights: None
+    if not isinstance(scale, Tensor):  # one that is fed may be anything
+        if scale < 0.0:
+            raise ValueError(f"Setting a scale less than 0 on a regularizer: {scale}")
+        if scale == 0.0:
+            return lambda weights: None
 
     def regularize(weights: Any) -> Tensor:
         with get_default_graph().name_scope(scope or name) as inside:
             weights = convert_to_tensor(weights, name="weights")
-            return math.multiply(constant(scale, weights.dtype.base_dtype, name="scale"), measure(weights), name=inside)
+            factor = convert_to_tensor(scale, weights.dtype.base_dtype, name="scale")
+            return math.multiply(factor, measure(weights), name=inside)
 
     return regularize
 
 
-def l1_regularizer(scale: float, scope: str | None = None) -> Regularizer:
-    """scale * sum |w|; nothing where scale is 0. Raises ValueError on a negative or integer scale."""
+def l1_regularizer(scale: Any, scope: str | None = None) -> Regularizer:
+    """scale * sum |w|; nothing where scale is 0, which may be a tensor. Raises ValueError on one below 0 or whole."""
     return _scaled("l1_regularizer", scale, lambda w: math_reduce.reduce_sum(math.abs(w)), scope)
 
 
-def l2_regularizer(scale: float, scope: str | None = None) -> Regularizer:
-    """scale * sum w ** 2 / 2; nothing where scale is 0. Raises ValueError on a negative or integer scale."""
+def l2_regularizer(scale: Any, scope: str | None = None) -> Regularizer:
+    """scale * sum w ** 2 / 2; nothing where scale is 0. scale may be a tensor. Raises ValueError as l1_regularizer."""
     return _scaled("l2_regularizer", scale, nn.l2_loss, scope)
 
 
-def l1_l2_regularizer(scale_l1: float = 1.0, scale_l2: float = 1.0, scope: str | None = None) -> Regularizer:
+def l1_l2_regularizer(scale_l1: Any = 1.0, scale_l2: Any = 1.0, scope: str | None = None) -> Regularizer:
     """The sum of both."""
     summed = sum_regularizer([l1_regularizer(scale_l1), l2_regularizer(scale_l2)], scope or "l1_l2_regularizer")
     assert summed is not None  # of two that are there
