@@ -333,6 +333,7 @@ _LAZY = (
     "graph_util",
     "io",
     "manip",
+    "mixed_precision",
     "python",
     "python_io",
     "profiler",

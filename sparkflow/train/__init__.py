@@ -1,10 +1,13 @@
 """Training as graph programs: optimizers, savers, device setters, hooks, sessions that recover."""
 
+from types import SimpleNamespace as _SimpleNamespace
+
 from tensorboard.compat.proto.saver_pb2 import SaverDef
 
 from sparkflow.session.server import Server
 from sparkflow.summary.reader import summary_iterator
 from sparkflow.summary.writer import FileWriter
+from sparkflow.train import loss_scale as _loss_scale
 from sparkflow.train.bounded_staleness import BoundedStalenessOptimizer
 from sparkflow.train.checkpoint_manager import CheckpointManager
 from sparkflow.train.checkpoint_reader import NewCheckpointReader, load_checkpoint
@@ -124,3 +127,11 @@ from sparkflow_runtime.wire.protos import ClusterDef, JobDef
 from sparkflow_runtime.wire.server_def import ServerDef
 
 SummaryWriter = FileWriter  # its name before 1.0
+experimental = _SimpleNamespace(
+    DynamicLossScale=_loss_scale.DynamicLossScale,
+    FixedLossScale=_loss_scale.FixedLossScale,
+    LossScale=_loss_scale.LossScale,
+    MixedPrecisionLossScaleOptimizer=_loss_scale.MixedPrecisionLossScaleOptimizer,
+    disable_mixed_precision_graph_rewrite=_loss_scale.disable_mixed_precision_graph_rewrite,
+    enable_mixed_precision_graph_rewrite=_loss_scale.enable_mixed_precision_graph_rewrite,
+)
