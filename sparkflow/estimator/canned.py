@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math as _math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -19,7 +20,7 @@ from sparkflow.framework.sparse_tensor import SparseTensor
 from sparkflow.losses.weighted import Reduction
 from sparkflow.ops import array, array_join, candidates, control_flow, init_ops, math, nn, state
 from sparkflow.ops.partitioned_variables import min_max_variable_partitioner
-from sparkflow.ops.variable_scope import get_variable, variable_scope
+from sparkflow.ops.variable_scope import get_variable, get_variable_scope, variable_scope
 from sparkflow.train.optimizer import Optimizer
 from sparkflow_runtime.wire import dtypes
 
@@ -138,7 +139,9 @@ class Part(NamedTuple):
     def minimized(self, loss: Tensor, step: Any, among: bool) -> Any:
         """among: one of several parts, which changes its own variables only."""
         optimizer = optimizer_of(self.optimizer, self.rate)
-        own = get_default_graph().get_collection(GraphKeys.TRAINABLE_VARIABLES, f"{self.scope}/") if among else None
+        around = get_variable_scope().name  # of who calls the model function
+        scope = re.escape(f"{around}/{self.scope}/" if around else f"{self.scope}/")
+        own = get_default_graph().get_collection(GraphKeys.TRAINABLE_VARIABLES, scope) if among else None
         return optimizer.minimize(loss, global_step=step, var_list=own)
 
 

@@ -188,3 +188,25 @@ def test_contribs_heads_and_clipped_gradients() -> None:
         session.run(tf.global_variables_initializer())
         session.run(step)
         np.testing.assert_allclose(session.run(v), [0.3, 0.4], rtol=1e-6)
+
+
+def test_parts_of_a_model_that_is_built_inside_another() -> None:
+    """As an ensemble of estimators does: each part still changes its own variables only."""
+    x = tf.feature_column.numeric_column("x")
+    model = E.DNNLinearCombinedRegressor(
+        linear_feature_columns=[x], linear_optimizer=tf.train.GradientDescentOptimizer(0.1), dnn_feature_columns=[x],
+        dnn_hidden_units=[2], dnn_optimizer=tf.train.GradientDescentOptimizer(0.0),
+    )  # fmt: skip
+    tf.train.create_global_step()
+    with tf.variable_scope("outer"):
+        spec = model.model_fn({"x": tf.constant([1.0, 2.0])}, tf.constant([5.0, 7.0]), "train", model.config)
+    names = [v.op.name for v in tf.trainable_variables()]
+    assert {name.split("/")[1] for name in names} == {"dnn", "linear"} and names[0].startswith("outer/")
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        before = session.run(tf.trainable_variables())
+        session.run(spec.train_op)
+        changed = [
+            n for n, b, a in zip(names, before, session.run(tf.trainable_variables())) if not np.array_equal(a, b)
+        ]
+        assert changed and all("linear" in name for name in changed)
