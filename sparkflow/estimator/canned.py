@@ -73,6 +73,21 @@ def dnn_logits(
 ) -> Logits:  # fmt: skip
     """Fully connected layers over the columns: variables dnn/hiddenlayer_0/kernel ..., dnn/logits/kernel."""
 
+    def logits(features: Mapping[str, Any], mode: str, config: RunConfig | None) -> Tensor:
+        parts = _servers(config) or 1
+        cut = input_layer_partitioner or min_max_variable_partitioner(parts, min_slice_size=_SMALLEST_SLICE_BYTES)
+        with variable_scope("dnn", partitioner=min_max_variable_partitioner(parts)):
+            return dnn(units, hidden_units, columns, activation_fn, dropout, cut, batch_norm)(features, mode)
+
+    return logits
+
+
+def dnn(
+    units: int, hidden_units: Sequence[int], columns: Any, activation_fn: Any, dropout: float | None,
+    input_layer_partitioner: Any, batch_norm: bool,
+) -> Callable[[Mapping[str, Any], str], Tensor]:  # fmt: skip
+    """As dnn_logits, in the variable scope around."""
+
     def hidden(net: Tensor, i: int, training: bool) -> Tensor:
         with variable_scope(f"hiddenlayer_{i}") as scope:
             net = layers.Dense(hidden_units[i], activation_fn, _scope=scope)(net)
@@ -82,15 +97,12 @@ def dnn_logits(
         _layer_summary(net, f"dnn/hiddenlayer_{i}")
         return net
 
-    def logits(features: Mapping[str, Any], mode: str, config: RunConfig | None) -> Tensor:
-        parts = _servers(config) or 1
-        cut = input_layer_partitioner or min_max_variable_partitioner(parts, min_slice_size=_SMALLEST_SLICE_BYTES)
-        with variable_scope("dnn", partitioner=min_max_variable_partitioner(parts)):
-            with variable_scope("input_from_feature_columns", partitioner=cut):
-                net = input_layer(features, columns)
-            for i in range(len(hidden_units)):
-                net = hidden(net, i, mode == ModeKeys.TRAIN)
-            found = layers.dense(net, units, name="logits")
+    def logits(features: Mapping[str, Any], mode: str) -> Tensor:
+        with variable_scope("input_from_feature_columns", partitioner=input_layer_partitioner):
+            net = input_layer(features, columns)
+        for i in range(len(hidden_units)):
+            net = hidden(net, i, mode == ModeKeys.TRAIN)
+        found = layers.dense(net, units, name="logits")
         _layer_summary(found, "dnn/logits")
         return found
 

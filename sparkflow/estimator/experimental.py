@@ -1,4 +1,4 @@
-"""tf.estimator.experimental: hooks that stop a training by what its evaluations say."""
+"""tf.estimator.experimental: hooks that stop a training by what its evaluations say, and parts of canned models."""
 
 from __future__ import annotations
 
@@ -7,19 +7,24 @@ import operator
 import os
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
 from sparkflow import logging
+from sparkflow.estimator.canned import dnn
 from sparkflow.estimator.estimator import Estimator
-from sparkflow.framework.graph import get_default_graph
+from sparkflow.feature_column import linear_model
+from sparkflow.framework.graph import Tensor, get_default_graph
+from sparkflow.framework.graph_keys import GraphKeys
+from sparkflow.framework.signatures import fn_args
 from sparkflow.ops.init_ops import zeros_initializer
 from sparkflow.ops.math import cast
 from sparkflow.ops.state import assign
 from sparkflow.ops.variable_scope import AUTO_REUSE, get_variable, variable_scope
 from sparkflow.summary.reader import summary_iterator
-from sparkflow.train.hooks import SecondOrStepTimer, global_step_tensor
+from sparkflow.train.checkpoint_state import latest_checkpoint, load_variable
+from sparkflow.train.hooks import SecondOrStepTimer, StopAtStepHook, global_step_tensor
 from sparkflow.train.session_run_hook import SessionRunArgs, SessionRunHook
 from sparkflow.train.sync_agreement import is_synchronous
 from sparkflow_runtime.wire import dtypes
@@ -263,3 +268,73 @@ class _StopWhenToldHook(SessionRunHook):
         if self._last is None or self._last.is_over(run_context.session):
             logging.info("Early stopping was requested by the chief")
             run_context.request_stop()
+
+
+def make_stop_at_checkpoint_step_hook(
+    estimator: Estimator, last_step: int, wait_after_file_check_secs: float = 30
+) -> SessionRunHook:
+    """Ends a training at that step; workers beside the chief when it is in a checkpoint, so that the chief can go on
+    until then."""
+    if estimator.config.is_chief:
+        return StopAtStepHook(last_step=last_step)
+    return _StopAtCheckpointStepHook(estimator.model_dir, last_step, wait_after_file_check_secs)
+
+
+class _StopAtCheckpointStepHook(SessionRunHook):
+    def __init__(self, model_dir: str, last_step: int, wait_s: float):
+        self._dir, self._last, self._wait_s = model_dir, last_step, wait_s
+
+    def begin(self) -> None:
+        self._step = global_step_tensor("StopAtCheckpointStepHook")
+
+    def before_run(self, run_context: Any) -> SessionRunArgs:
+        return SessionRunArgs(self._step)
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        """Steps go on, a wait after each, until the checkpoint is there."""
+        if run_values.results + 1 < self._last:
+            return
+        path = latest_checkpoint(self._dir)
+        if path is not None and int(load_variable(path, GraphKeys.GLOBAL_STEP)) >= self._last:
+            run_context.request_stop()
+        else:
+            time.sleep(self._wait_s)
+
+
+# ---------------------------------------------------------------------- logits for a head
+
+
+def dnn_logit_fn_builder(
+    units: int, hidden_units: Sequence[int], feature_columns: Any, activation_fn: Any, dropout: float | None,
+    input_layer_partitioner: Any, batch_norm: bool,
+) -> Callable[[Mapping[str, Any], str], Tensor]:  # fmt: skip
+    """f(features, mode) -> logits [batch, units]: what a DNNEstimator computes, in the variable scope around."""
+    if not isinstance(units, int):
+        raise ValueError(f"units must be an int. Given type: {type(units)}")
+    return dnn(units, hidden_units, feature_columns, activation_fn, dropout, input_layer_partitioner, batch_norm)
+
+
+def linear_logit_fn_builder(
+    units: int, feature_columns: Any, sparse_combiner: str = "sum"
+) -> Callable[[Mapping[str, Any]], Tensor]:
+    """f(features) -> logits [batch, units]: what a LinearEstimator computes, in the variable scope around."""
+
+    def linear_logit_fn(features: Mapping[str, Any]) -> Tensor:
+        return linear_model(features, feature_columns, units, sparse_combiner)
+
+    return linear_logit_fn
+
+
+def call_logit_fn(logit_fn: Callable[..., Any], features: Any, mode: str, params: Any, config: Any) -> Any:
+    """Its logits, a tensor or tensors by name; it is given those of features, mode, params and config that it names.
+
+    Raises ValueError where it returns something else.
+    """
+    given = {"features": features, "mode": mode, "params": params, "config": config}
+    found = logit_fn(**{name: value for name, value in given.items() if name in fn_args(logit_fn)})
+    parts = found.values() if isinstance(found, Mapping) else [found]
+    if not parts or not all(isinstance(part, Tensor) for part in parts):
+        raise ValueError(
+            f"logit_fn should return a Tensor or a dictionary mapping strings to Tensors.  logit_fn returned: {found}"
+        )
+    return found
