@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -19,11 +20,20 @@ class ViewEdits:
     """Nodes that are made, and edges that others take the place of."""
 
     def __init__(self, view: View):
-        self.view, self.seen = view, view.kept | view.gates
-        self.users = view.consumers()
+        self.view = view
         self.edges: dict[str, str] = {}  # what is taken instead of an edge
         self.made: dict[str, Op] = {}
         self._matrices: dict[str, str] = {}
+
+    @cached_property
+    def seen(self) -> set[str]:
+        """Nodes that somebody else knows of."""
+        return self.view.kept | self.view.gates
+
+    @cached_property
+    def users(self) -> dict[str, list[Op]]:
+        """Who takes what, before anything is changed."""
+        return self.view.consumers()
 
     def is_free(self, op: Op) -> bool:
         """Whether nobody else knows of it, and it waits for nobody but its inputs."""
