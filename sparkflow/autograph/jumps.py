@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import copy
 from collections.abc import Sequence
+from typing import Any
 
 RETURNED, RESULT = "ag_returned", "ag_result"
 _LOOPS = (ast.For, ast.While)
@@ -60,16 +61,27 @@ class _Lowered:
                 case ast.If() if _jumps(stmt):
                     return [*out, self._branches(stmt, rest, loop, guarded)]
                 case ast.For() | ast.While():
-                    lowered, returned = self._loop(stmt)
-                    out += lowered
-                    if returned:
-                        return [*out, *if_not([RETURNED], self.block(rest, loop, guarded))]
+                    otherwise = stmt.orelse
+                    lowered, flags = self._loop(stmt)
+                    after = self.block([*if_not(flags, otherwise), *rest], loop, guarded)
+                    return [*out, *lowered, *(if_not([RETURNED], after) if RETURNED in flags else after)]
                 case ast.With() | ast.Try() if _jumps(stmt):
                     flags = self._guarded(stmt, loop)
                     return [*out, stmt, *if_not(flags, self.block(rest, loop, guarded))]
+                case ast.If() | ast.With() | ast.Try() | ast.Match():
+                    out.append(self._without(stmt, loop, guarded))
                 case _:
                     out.append(stmt)
         return out
+
+    def _without(self, stmt: Any, loop: _Loop | None, guarded: bool) -> ast.stmt:
+        """A statement that nothing jumps out of; there may be loops in it."""
+        for part in ("body", "orelse", "finalbody"):
+            if getattr(stmt, part, None):
+                setattr(stmt, part, self.block(getattr(stmt, part), loop, guarded))
+        for inner in (*getattr(stmt, "handlers", ()), *getattr(stmt, "cases", ())):
+            inner.body = self.block(inner.body, loop, guarded)
+        return stmt
 
     def _returned(self, stmt: ast.Return, flag: bool) -> list[ast.stmt]:
         self.returns, self.flagged = True, self.flagged or flag
@@ -85,18 +97,18 @@ class _Lowered:
         orelse = branch(stmt.orelse, rest)
         return ast.copy_location(ast.If(stmt.test, body, orelse), stmt)
 
-    def _loop(self, stmt: ast.For | ast.While) -> tuple[list[ast.stmt], bool]:
-        """(the loop without jumps, whether the function may have returned in it)."""
+    def _loop(self, stmt: ast.For | ast.While) -> tuple[list[ast.stmt], list[str]]:
+        """(the loop without jumps, and without its `else`; the names that say that it was left early)."""
         self.loops += 1
         loop, returned = _Loop(self.loops), _has(stmt.body, ast.Return)
         body = self.block(stmt.body, loop, guarded=False) or [ast.Pass()]
         if loop.skips:
             body = [assign(loop.skipped, "False", stmt), *body]
         flags = ([loop.broken] if loop.breaks else []) + ([RETURNED] if returned else [])
-        stmt.body, orelse, stmt.orelse = body, stmt.orelse, []
+        stmt.body, stmt.orelse = body, []
         stmt.ag_flags = flags  # type: ignore[union-attr]
         out: list[ast.stmt] = [assign(loop.broken, "False", stmt)] if loop.breaks else []
-        return [*out, stmt, *if_not(flags, self.block(orelse, None, guarded=False))], returned
+        return [*out, stmt], flags
 
     def _guarded(self, stmt: ast.With | ast.Try, loop: _Loop | None) -> list[str]:
         """Lower what is in it; the names that say that it was left."""
