@@ -61,9 +61,7 @@ class _Columns(ViewEdits):
     def _joins(self, concat: Op) -> bool:
         """Whether it lays rows of look-ups side by side, or as many rows of one width behind each other."""
         parts = concat.data[:-1]
-        if concat.name not in self.view.free or concat.name in self.view.fed_nodes or concat.control:
-            return False
-        if not all(e in self.rows for e in parts):
+        if concat.control or not self.may_change(concat) or not all(e in self.rows for e in parts):
             return False
         axis, widths = self.axis_of(concat, 3), {self.width(e) for e in parts}
         return axis == 2 or (axis == 1 and len(widths) == 1)

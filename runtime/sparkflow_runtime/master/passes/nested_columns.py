@@ -1,8 +1,8 @@
 """Columns that are put together, or taken apart, in several steps, in one.
 
-- A ConcatV2 of columns that goes to another one alone: what it lays side by side goes to that one. tf.concat of
-  embeddings, and of that and other features, is what models begin with; the passes on placed graphs look for the
-  look-ups in the ConcatV2 that a layer takes.
+- A ConcatV2 of columns that goes to another one, alone or of nothing but look-ups: what it lays side by side goes to
+  that one. tf.concat of embeddings, and of that and other features, is what models begin with; the passes on placed
+  graphs look for the look-ups in the ConcatV2 that a layer takes.
 - A Slice of a Slice: of what that was taken from. So the gradients of such ConcatV2 nodes are.
 - Matrices that a Pack along axis 1 stacks: they are laid side by side, and get that axis; the parts of an Unpack that
   are gradients of rows are columns.
@@ -57,7 +57,7 @@ class _Stacks(ViewEdits):
         self.written()
 
     def _stacks_rows(self, op: Op) -> bool:
-        if op.control or op.name not in self.view.free or op.name in self.view.fed_nodes or op.attr("axis", 0) != 1:
+        if op.control or not self.may_change(op) or op.attr("axis", 0) != 1:
             return False
         looked_up = sum(e in self.view.ops and self.view.ops[e].op == "GatherV2" for e in op.data)
         return looked_up > 1 and all(len(self.of(e)) == 2 for e in op.data) and self.width(op.name) > 0
@@ -85,7 +85,7 @@ class _Concats(ViewEdits):
 
     def run(self) -> None:
         for op in self.view.ops.values():  # producers come first
-            if op.op == "ConcatV2" and op.name in self.view.free and self._is_of_columns(op):
+            if op.op == "ConcatV2" and self.may_change(op) and self._is_of_columns(op):
                 *parts, axis = op.data
                 flat = [e for part in parts for e in self._inside(part, op)]
                 if flat != parts:
@@ -95,7 +95,7 @@ class _Concats(ViewEdits):
         self.view.prune()
 
     def _is_of_columns(self, op: Op) -> bool:
-        return len(self.of(op.name)) == 2 and self.axis_of(op, 2) == 1 and op.name not in self.view.fed_nodes
+        return len(self.of(op.name)) == 2 and self.axis_of(op, 2) == 1
 
     def _inside(self, part: str, op: Op) -> list[str]:
         """What a part lays side by side itself."""
@@ -136,7 +136,7 @@ class _Slices(ViewEdits):
 
     def run(self) -> None:
         for op in self.view.ops.values():  # producers come first
-            whole = self.free(op.data[0], "Slice") if op.op == "Slice" and op.name in self.view.free else None
+            whole = self.free(op.data[0], "Slice") if op.op == "Slice" and self.may_change(op) else None
             if whole is not None and self.view.same_place(whole, op):
                 self._join(op, whole)
         self.written()
@@ -248,7 +248,7 @@ class _Sums(_Slices):
         self.written()
 
     def _sum(self, op: Op) -> _Sum | None:
-        if op.control or op.name not in self.view.free or op.name in self.view.fed_nodes or len(op.data) < 2:
+        if op.control or not self.may_change(op) or len(op.data) < 2:
             return None
         parts = [part for e in op.data if (part := self.free(e, "Slice")) is not None]
         places = [place for part in parts if (place := self._place(part)) is not None]

@@ -15,6 +15,8 @@ from sparkflow_runtime.wire.attrs import Shape, encode
 from sparkflow_runtime.wire.protos import NodeDef
 from sparkflow_runtime.wire.sizes import SHAPES
 
+_SWAPPED = "_swap_to_host"  # says which inputs of this node, so it keeps them
+
 
 class ViewEdits:
     """Nodes that are made, and edges that others take the place of."""
@@ -37,7 +39,11 @@ class ViewEdits:
 
     def is_free(self, op: Op) -> bool:
         """Whether nobody else knows of it, and it waits for nobody but its inputs."""
-        return not op.control and op.name in self.view.free and op.name not in self.seen
+        return not op.control and op.name not in self.seen and self.may_change(op)
+
+    def may_change(self, op: Op) -> bool:
+        """Whether it may take other inputs to the same end."""
+        return op.name in self.view.free and op.name not in self.view.fed_nodes and _SWAPPED not in op.proto.attr
 
     def free(self, e: str, kind: str) -> Op | None:
         """The node of such a kind that gives an edge, where it is free."""

@@ -118,3 +118,11 @@ def test_a_slice_that_is_fed_or_fetched(graph: Any) -> None:
     with tf.Session() as session:
         assert session.run([whole, part], {given: X})[1].tolist() == X[:, 3:5].tolist()
         assert session.run(part, {whole: X[:, :7]}).tolist() == X[:, 1:3].tolist()
+
+
+def test_what_hints_name_inputs_of_stays(graph: Any) -> None:
+    given = x()
+    inner = tf.concat([given, given * 2.0], 1)
+    outer = tf.concat([given, inner], 1)
+    outer.op._set_attr("_swap_to_host", tf.AttrValue(list=tf.AttrValue.ListValue(i=[1])))
+    assert ops(optimized([outer]))["ConcatV2"] == 2
