@@ -1,4 +1,4 @@
-"""Random programs of branches, loops and jumps: converted functions of tensors compute what Python does of numbers."""
+"""Random programs of branches, loops and jumps: converted functions of tensors do what Python does with numbers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Program:
 
     def __init__(self, seed: int):
         self._random, self._loops = random.Random(seed), 0
-        lines = ["import sparkflow as tf", "", "def f(a, b, c):", *self._block(3, False, 1), "    return a, b, c"]
+        lines = ["import sparkflow as tf", "", "def f(v, a, b, c):", *self._block(3, False, 1), "    return a, b, c"]
         self.source = "\n".join(lines) + "\n"
 
     def _value(self) -> str:
@@ -46,8 +46,9 @@ class Program:
         kinds = ["assign", "if", "jump", "return", "for", "while", "with"] if depth > 0 else ["assign"]
         match r.choices(kinds, [8, 5, 2 * in_loop, 1, 3, 2, 1][: len(kinds)])[0]:
             case "assign":
-                text = r.choice([f"{r.choice(NAMES)} = {self._value()}", "a, b = b, a + 1", f"{r.choice(NAMES)} += 2"])
-                return [pad + text]
+                text = [f"{r.choice(NAMES)} = {self._value()}", "a, b = b, a + 1", f"{r.choice(NAMES)} += 2"]
+                kept = [f"v.assign_add({self._value()})", f"v.assign({self._value()})", "a = v.read_value() % 97"]
+                return [pad + r.choice([*text, *text, *kept])]
             case "if":
                 other = [pad + "else:", *self._block(depth - 1, in_loop, indent + 1)] if r.random() < 0.5 else []
                 return [f"{pad}if {self._condition()}:", *self._block(depth - 1, in_loop, indent + 1), *other]
@@ -68,7 +69,23 @@ class Program:
         return [*head, *first, *self._block(depth - 1, True, indent + 1), *other]
 
 
-@pytest.mark.parametrize("seed", range(40))
+class Kept:
+    """A variable as Python has it."""
+
+    def __init__(self) -> None:
+        self.value = 1
+
+    def assign(self, value: int) -> None:
+        self.value = value
+
+    def assign_add(self, value: int) -> None:
+        self.value += value
+
+    def read_value(self) -> int:
+        return self.value
+
+
+@pytest.mark.parametrize("seed", range(60))
 def test_converted_functions_compute_what_python_does(seed: int, tmp_path: Path) -> None:
     file = tmp_path / f"program_{seed}.py"
     file.write_text(Program(seed).source)
@@ -78,9 +95,12 @@ def test_converted_functions_compute_what_python_does(seed: int, tmp_path: Path)
     spec.loader.exec_module(module)
     scopes = types.SimpleNamespace(range=range, name_scope=tf.name_scope)
     plain = types.FunctionType(module.f.__code__, {**vars(module), "tf": scopes})
-    wanted = [plain(*given) for given in ARGUMENTS]
+    kept = Kept()
+    wanted = [(*plain(kept, *given), kept.value) for given in ARGUMENTS]
     with tf.Graph().as_default(), tf.Session() as session:
         inputs = [tf.placeholder(tf.int32, []) for _ in NAMES]
-        outputs: Any = tf.function(module.f)(*inputs)
-        found = [session.run(outputs, dict(zip(inputs, given))) for given in ARGUMENTS]
+        v = tf.Variable(1)
+        session.run(v.initializer)
+        outputs: Any = tf.function(module.f)(v, *inputs)
+        found = [(*session.run(outputs, dict(zip(inputs, given))), session.run(v)) for given in ARGUMENTS]
     assert [tuple(map(int, row)) for row in found] == wanted, file.read_text()
