@@ -82,6 +82,29 @@ def test_a_missing_data_file(prefix: str) -> None:
         restored(prefix)
 
 
+def test_a_data_file_that_its_saver_deletes_while_it_is_restored(prefix: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As an evaluator may meet the checkpoint that it has just found, and then looks for a newer one."""
+    getsize = os.path.getsize
+
+    def late(path: str) -> int:
+        if path.endswith(".data-00000-of-00001"):
+            os.remove(path)
+        return getsize(path)
+
+    monkeypatch.setattr(os.path, "getsize", late)
+    with pytest.raises(NotFoundError, match="data-00000-of-00001 of the checkpoint is missing"):
+        restored(prefix)
+
+
+def test_a_data_file_that_cannot_be_read(prefix: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(path: str) -> Any:
+        raise PermissionError(errno.EACCES, "Permission denied", path)
+
+    monkeypatch.setattr(checkpoint_bytes, "mapped", refused)
+    with pytest.raises(tf.errors.PermissionDeniedError, match="of the checkpoint cannot be read: Permission denied"):
+        restored(prefix)
+
+
 @pytest.mark.parametrize("change", ["flip", "cut", "other"])
 def test_a_damaged_index(prefix: str, change: str) -> None:
     path = Path(prefix + ".index")

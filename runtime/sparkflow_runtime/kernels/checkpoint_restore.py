@@ -11,7 +11,13 @@ from safetensors import SafetensorError, safe_open
 from sparkflow_runtime.kernels import checkpoint_bytes
 from sparkflow_runtime.wire import checkpoint, checkpoint_strings, dtypes
 from sparkflow_runtime.wire.checkpoint import Dims, Index, Piece
-from sparkflow_runtime.wire.errors import DataLossError, InvalidArgumentError, NotFoundError, UnimplementedError
+from sparkflow_runtime.wire.errors import (
+    DataLossError,
+    InvalidArgumentError,
+    NotFoundError,
+    UnimplementedError,
+    class_of,
+)
 
 
 def restore(
@@ -142,11 +148,16 @@ class _Reader:
         return held[piece.offset : piece.offset + piece.nbytes]
 
     def _mapped(self, piece: Piece) -> np.ndarray:
-        """Raises NotFoundError where its file is gone, DataLossError where that is cut short or no safetensors file."""
+        """Raises NotFoundError where its file is gone, as one that its saver deletes just now, PermissionDeniedError
+        where it may not be read, DataLossError where it is cut short or no safetensors file."""
         path, expected = self._path(piece), self.index.files[piece.file]
-        if not os.path.exists(path):
-            raise NotFoundError(f"Data file {path} of the checkpoint is missing. Restore an older checkpoint")
-        return (_mapped_of_tensorflow if self.index.tensorflow else _mapped)(path, expected)
+        try:
+            return (_mapped_of_tensorflow if self.index.tensorflow else _mapped)(path, expected)
+        except FileNotFoundError:
+            raise NotFoundError(f"Data file {path} of the checkpoint is missing. Restore another checkpoint") from None
+        except OSError as error:
+            why = f"cannot be read: {error.strerror or error}"
+            raise class_of(error)(f"Data file {path} of the checkpoint {why}. Restore another checkpoint") from None
 
 
 def _mapped_of_tensorflow(path: str, expected: int) -> np.ndarray:
