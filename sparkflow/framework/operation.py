@@ -152,6 +152,7 @@ class Operation:
         self.traceback_frame: tuple[str, int] | None = None
 
     device = property(lambda self: self._device)
+    _outputs = property(lambda self: self.outputs)
 
     @property
     def traceback(self) -> list[tuple[str, int]]:
