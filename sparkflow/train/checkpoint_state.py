@@ -148,10 +148,12 @@ def write_whole(path: str, content: bytes) -> None:
 
 def latest_checkpoint(checkpoint_dir: str, latest_filename: str | None = None) -> str | None:
     """The prefix of the newest checkpoint in the directory, for Saver.restore; None where there is none."""
-    state = get_checkpoint_state(checkpoint_dir, latest_filename)
-    if state is None or not checkpoint_exists(state.model_checkpoint_path):
-        return None
-    return state.model_checkpoint_path
+    told = None
+    while (state := get_checkpoint_state(checkpoint_dir, latest_filename)) and state.model_checkpoint_path != told:
+        told = state.model_checkpoint_path
+        if checkpoint_exists(told):
+            return told
+    return None  # what is told twice is gone; once, its saver may have deleted it when there was a newer one
 
 
 def checkpoint_exists(checkpoint_prefix: str) -> bool:

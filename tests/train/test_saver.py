@@ -13,6 +13,7 @@ from safetensors.numpy import load_file
 
 import sparkflow as tf
 from sparkflow.framework.graph import Graph
+from sparkflow.train import checkpoint_state
 from sparkflow_runtime.kernels import checkpoint_files, checkpoint_restore
 from sparkflow_runtime.wire.errors import InvalidArgumentError, NotFoundError
 from sparkflow_runtime.wire.protos import MetaGraphDef
@@ -205,6 +206,25 @@ def test_one_every_so_many_hours_stays(graph: Graph, tmp_path: Path) -> None:
         sess.run(tf.global_variables_initializer())
         made = [saver.save(sess, str(tmp_path / "m"), i) for i in range(3)]
     assert all(tf.train.checkpoint_exists(p) for p in made)
+
+
+def test_the_latest_of_a_saver_that_deletes_it_meanwhile(
+    tmp_path: Path, graph: Graph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the reading of the state file and the look at what it names: there is a newer one then."""
+    tf.get_variable("v", [2])
+    saver, exists = tf.train.Saver(max_to_keep=1), checkpoint_state.checkpoint_exists
+    with tf.Session() as sess:
+        sess.run(tf.global_variables_initializer())
+        made = [saver.save(sess, str(tmp_path / "m"), 1)]
+
+        def saved_meanwhile(prefix: str) -> bool:
+            if len(made) == 1:
+                made.append(saver.save(sess, str(tmp_path / "m"), 2))
+            return exists(prefix)
+
+        monkeypatch.setattr(checkpoint_state, "checkpoint_exists", saved_meanwhile)
+        assert tf.train.latest_checkpoint(str(tmp_path)) == made[1] and not exists(made[0])
 
 
 def test_state_file(tmp_path: Path) -> None:
