@@ -60,15 +60,19 @@ class Events:
             try:
                 event = self._events.get(timeout=self._next_look_s())
             except Empty:
-                self._look()
+                self._do(self._look)
                 continue
             handler, arguments = event
-            try:
-                handler(*arguments)
-            except Exception:
-                _log.exception("%s: a message failed", self._name)
+            self._do(handler, *arguments)
             del event, arguments  # the memory of a chunk goes back to its sender now
-            self._look()
+            self._do(self._look)
+
+    def _do(self, work: Callable[..., None], *arguments: Any) -> None:
+        """Whatever it raises, what comes next is done: nobody else would do it."""
+        try:
+            work(*arguments)
+        except Exception:
+            _log.exception("%s: %s failed", self._name, getattr(work, "__name__", work))
 
     def _is_over(self) -> bool:
         """Closed, and nothing is left to do: the thread ends. What may come yet gets another."""
