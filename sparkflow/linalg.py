@@ -1,5 +1,7 @@
 """tf.linalg."""
 
+from types import SimpleNamespace as _SimpleNamespace
+
 from sparkflow.ops.clip import global_norm
 from sparkflow.ops.einsum import einsum
 from sparkflow.ops.linalg import (
@@ -38,6 +40,8 @@ from sparkflow.ops.linalg_functions import (
 from sparkflow.ops.linalg_functions import matrix_exponential as expm
 from sparkflow.ops.linalg_functions import matrix_logarithm as logm
 from sparkflow.ops.linalg_functions import matrix_square_root as sqrtm
+from sparkflow.ops.linalg_late import conjugate_gradient as _conjugate_gradient
+from sparkflow.ops.linalg_late import eigh_tridiagonal
 from sparkflow.ops.linalg_parts import diag as tensor_diag
 from sparkflow.ops.linalg_parts import diag_part as tensor_diag_part
 from sparkflow.ops.linalg_parts import matrix_band_part as band_part
@@ -75,3 +79,5 @@ from sparkflow.ops.linear_operators_structured import (
 from sparkflow.ops.linear_operators_update import LinearOperatorLowRankUpdate
 from sparkflow.ops.math import matmul
 from sparkflow.ops.nn import l2_normalize
+
+experimental = _SimpleNamespace(conjugate_gradient=_conjugate_gradient)

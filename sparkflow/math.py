@@ -115,6 +115,7 @@ from sparkflow.ops.math_spread import (
     reduce_variance,
 )
 from sparkflow.ops.nn import in_top_k, l2_normalize, log_softmax, softmax, softplus, softsign, top_k
+from sparkflow.ops.nn_late import approx_max_k, approx_min_k
 from sparkflow.ops.segments import (
     segment_max,
     segment_mean,

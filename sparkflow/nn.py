@@ -1,5 +1,7 @@
 """tf.nn."""
 
+from types import SimpleNamespace as _SimpleNamespace
+
 from sparkflow import rnn_cell
 from sparkflow.losses.averaged import compute_average_loss, scale_regularization_loss
 from sparkflow.ops.array_blocks import depth_to_space, space_to_batch, space_to_depth
@@ -69,6 +71,9 @@ from sparkflow.ops.nn_conv_depthwise import (
     depthwise_conv2d_native_backprop_input,
     separable_conv2d,
 )
+from sparkflow.ops.nn_late import approx_max_k, approx_min_k, conv_transpose, ctc_unique_labels
+from sparkflow.ops.nn_late import general_dropout as _general_dropout
+from sparkflow.ops.nn_late import stateless_dropout as _stateless_dropout
 from sparkflow.ops.nn_loss import (
     sigmoid_cross_entropy_with_logits,
     softmax_cross_entropy_with_logits,
@@ -112,3 +117,4 @@ avg_pool2d = avg_pool
 silu = swish
 depthwise_conv2d_backprop_filter = depthwise_conv2d_native_backprop_filter
 depthwise_conv2d_backprop_input = depthwise_conv2d_native_backprop_input
+experimental = _SimpleNamespace(general_dropout=_general_dropout, stateless_dropout=_stateless_dropout)

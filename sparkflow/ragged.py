@@ -11,6 +11,7 @@ from sparkflow.ops.ragged_functions import (
     stack,
 )
 from sparkflow.ops.ragged_functions import ragged_range as range
+from sparkflow.ops.ragged_partitions import stack_dynamic_partitions
 from sparkflow.session.fetches import register_composite
 
 register_composite(RaggedTensor, lambda r: (r.values, r.row_splits), lambda found: RaggedTensorValue(*found))

@@ -1,5 +1,6 @@
 """tf.signal."""
 
+from sparkflow.ops.fourier_axes import fftnd, ifftnd, irfftnd, rfftnd
 from sparkflow.ops.signal import (
     dct,
     fftshift,

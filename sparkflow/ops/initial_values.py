@@ -23,8 +23,8 @@ def of_initial_values(tensor: Tensor) -> Tensor:
     """`tensor` computed from the initialized_value of each variable that it is computed from.
 
     An initial value may depend on another variable (w2 = Variable(w1 * 2)); running all initializers at once must not
-    read w1 before it is assigned. Nodes between the two are copied; control flow, which guards itself, is left alone, and
-    so is what changes a variable.
+    read w1 before it is assigned. Nodes between the two are copied; control flow, which guards itself, and what
+    changes a variable are left alone.
     """
     order = _ancestors_first(tensor.op)
     if all(op.type not in _VARIABLE_OPS for op in order):
