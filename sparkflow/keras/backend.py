@@ -319,23 +319,34 @@ def gradients(loss: Any, variables: Any) -> list[Any]:
     return _gradients(loss, variables)
 
 
+def _logits_of(output: Any, activation: str) -> Tensor | None:
+    """What that op made the output of: the loss of logits has a slope where chances are 0 or 1, too."""
+    made = isinstance(output, Tensor) and output.op.type == activation
+    return output.op.inputs[0] if made else None
+
+
 def binary_crossentropy(target: Any, output: Any, from_logits: bool = False) -> Tensor:
-    if from_logits:
-        return nn_loss.sigmoid_cross_entropy_with_logits(labels=target, logits=output)
+    """Of chances, by the logits of what sigmoid gives."""
+    logits = output if from_logits else _logits_of(output, "Sigmoid")
+    if logits is not None:
+        return nn_loss.sigmoid_cross_entropy_with_logits(labels=target, logits=logits)
     output = clip_by_value(output, epsilon(), 1.0 - epsilon())
     return -(target * math.log(output + epsilon()) + (1 - target) * math.log(1 - output + epsilon()))
 
 
 def categorical_crossentropy(target: Any, output: Any, from_logits: bool = False, axis: int = -1) -> Tensor:
-    if from_logits:
-        return nn_loss.softmax_cross_entropy_with_logits_v2(labels=target, logits=output, axis=axis)
+    logits = output if from_logits else _logits_of(output, "Softmax")
+    if logits is not None:
+        return nn_loss.softmax_cross_entropy_with_logits_v2(labels=target, logits=logits, axis=axis)
     share = output / math_reduce.reduce_sum(output, axis, True)
     return -math_reduce.reduce_sum(target * math.log(clip_by_value(share, epsilon(), 1.0 - epsilon())), axis)
 
 
 def sparse_categorical_crossentropy(target: Any, output: Any, from_logits: bool = False, axis: int = -1) -> Tensor:
     """target: the class's number. Of the last axis alone."""
-    logits = output if from_logits else math.log(clip_by_value(output, epsilon(), 1.0 - epsilon()))
+    logits = output if from_logits else _logits_of(output, "Softmax")
+    if logits is None:
+        logits = math.log(clip_by_value(output, epsilon(), 1.0 - epsilon()))
     labels = math.cast(target, "int64")
     if labels._shape is not None and logits._shape is not None and len(labels._shape) == len(logits._shape):
         labels = array.squeeze(labels, [-1])

@@ -92,3 +92,21 @@ def test_refusals(graph: Any) -> None:
         L.get("array")
     with pytest.raises(NotImplementedError, match="define call"):
         L.Loss()(T, P)
+
+
+def test_the_loss_of_what_saturates_has_a_slope(graph: Any) -> None:
+    """TensorFlow takes the logits of what sigmoid and softmax give."""
+    logits = tf.constant([[40.0, -40.0]])
+    right = tf.constant([[0.0, 1.0]])
+    found = [
+        tf.keras.losses.binary_crossentropy(right, tf.sigmoid(logits)),
+        tf.keras.losses.categorical_crossentropy(right, tf.nn.softmax(logits)),
+        tf.keras.losses.sparse_categorical_crossentropy([1], tf.nn.softmax(logits)),
+        tf.keras.losses.BinaryCrossentropy()(right, tf.keras.layers.Activation("sigmoid")(logits)),
+    ]
+    slopes = [tf.gradients(loss, logits)[0] for loss in found]
+    clipped = tf.keras.losses.binary_crossentropy(right, tf.identity(tf.sigmoid(logits)))
+    with tf.Session() as session:
+        np.testing.assert_allclose(np.hstack(session.run(found)), [40, 80, 80, 40])
+        np.testing.assert_allclose(np.concatenate(session.run(slopes)), [[0.5, -0.5], [1, -1], [1, -1], [0.5, -0.5]])
+        assert session.run(clipped)[0] < 16.5  # of other chances, the logarithm of the least number that is told apart
