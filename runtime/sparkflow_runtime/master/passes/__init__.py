@@ -19,6 +19,7 @@ from sparkflow_runtime.master.passes.bag_rows import bag_rows
 from sparkflow_runtime.master.passes.column_lookups import column_lookups
 from sparkflow_runtime.master.passes.common import common_subexpressions
 from sparkflow_runtime.master.passes.control_hops import shorten_control
+from sparkflow_runtime.master.passes.dead_branches import dead_branches
 from sparkflow_runtime.master.passes.delay import delay
 from sparkflow_runtime.master.passes.dependencies import dependencies
 from sparkflow_runtime.master.passes.distinct_rows import distinct_rows
@@ -138,6 +139,8 @@ class Optimizer:
         if not on:
             return graph
         feeds, fetches, targets = tuple(feeds), tuple(fetches), tuple(targets)
+        if self.settings.dependencies:
+            graph = dead_branches(graph, feeds, fetches, targets)
         if self.settings.fusion:
             graph = ask_together(graph, {*targets, *(parse(e)[0] for e in (*feeds, *fetches))}, one_device)
         view = View.of(graph, feeds, fetches, targets, one_device, sources)
