@@ -386,4 +386,5 @@ def _connector(name: str) -> Any:
 def __dir__() -> list[str]:
     """What a notebook completes: also what is loaded when it is first named."""
     connectors = (name for name, needed in _CONNECTORS.items() if _find_spec(needed) is not None)
-    return sorted({*globals(), *_LAZY, *connectors, "install_as_tensorflow"})
+    late = import_module("sparkflow.late_names").LATE_NAMES
+    return sorted({*globals(), *_LAZY, *connectors, *late, "install_as_tensorflow"})

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from sparkflow.data.optional import Optional
 from sparkflow.framework.apply import convert_to_tensor, is_tensor_like
 from sparkflow.framework.graph import Tensor
 from sparkflow.framework.indexed_slices import IndexedSlices
@@ -125,6 +124,12 @@ class TensorArraySpec(TypeSpec):
         return TensorArraySpec, (self._shape, self._dtype, self._dynamic_size, self._infer_shape)
 
 
+def _optional() -> type:
+    from sparkflow.data.optional import Optional  # datasets are described by these specs, too
+
+    return Optional
+
+
 class OptionalSpec(TypeSpec):
     """An Optional of what value_spec says."""
 
@@ -132,14 +137,14 @@ class OptionalSpec(TypeSpec):
         super().__init__([], "variant")
         self._value_spec = element_spec
 
-    value_type = Optional
+    value_type = property(lambda self: _optional())
 
     @classmethod
-    def from_value(cls, value: Optional) -> OptionalSpec:
+    def from_value(cls, value: Any) -> OptionalSpec:
         return cls(value._spec.described_as_specs)
 
     def is_compatible_with(self, spec_or_value: Any) -> bool:
-        return isinstance(spec_or_value, (Optional, OptionalSpec))
+        return isinstance(spec_or_value, (_optional(), OptionalSpec))
 
     def _said(self) -> tuple[Any, ...]:
         return (repr(self._value_spec),)
@@ -184,13 +189,13 @@ def type_spec_from_value(value: Any) -> TypeSpec:
             return IndexedSlicesSpec(rows, value.dtype, indices.dtype, kind, indices.shape)
         case TensorArray():
             return TensorArraySpec.from_value(value)
-        case Optional():
-            return OptionalSpec.from_value(value)
         case Tensor():
             return TensorSpec(value.shape, value.dtype.base_dtype)
     if is_tensor_like(value) or isinstance(value, (np.ndarray, np.generic)):
         tensor = convert_to_tensor(value)
         return TensorSpec(tensor.shape, tensor.dtype.base_dtype)
+    if isinstance(value, _optional()):
+        return OptionalSpec.from_value(value)
     described = getattr(value, "element_spec", None)
     if described is not None:
         return DatasetSpec(described)

@@ -82,6 +82,7 @@ REFUSED = [
     lambda: tf.config.experimental_connect_to_cluster(None), lambda: tf.debugging.enable_check_numerics(),
     lambda: tf.debugging.experimental.enable_dump_debug_info("x"), lambda: tf.sysconfig.get_include(),
     lambda: tf.load_op_library("x.so"), lambda: tf.enable_v2_behavior(), lambda: tf.enable_tensor_equality(),
+    lambda: tf.saved_model.save(tf.Module(), "x"), lambda: tf.saved_model.load_v2("x"),
     lambda: tf.enable_v2_tensorshape(), lambda: tf.config.experimental.reset_memory_stats("CPU:0"),
 ]  # fmt: skip
 
@@ -111,6 +112,7 @@ def _specs() -> list[tuple[Any, Any]]:
         (tf.constant(1.0), tf.TensorSpec([], tf.float32)), (np.int32([1]), tf.TensorSpec([1], tf.int32)),
         (None, tf.NoneTensorSpec()), (slices, tf.IndexedSlicesSpec([None, 3], tf.float32, tf.int32, None, [2])),
         (tf.ragged.constant([[1], [2, 3]]), tf.RaggedTensorSpec([2, None], tf.int32, 1, tf.int64)),
+        (tf.data.experimental.Optional.from_value(tf.constant(1.0)), tf.OptionalSpec(tf.TensorSpec([], tf.float32))),
         (tf.TensorArray(tf.int32, 3, element_shape=[2]), tf.TensorArraySpec([2], tf.int32)),
     ]  # fmt: skip
 
@@ -148,3 +150,4 @@ def test_other_late_names(caplog: pytest.LogCaptureFixture) -> None:
     assert "told" in caplog.text and tf.saved_model.DEBUG_DIRECTORY == "debug"
     op = tf.saved_model.main_op_with_restore(tf.no_op(name="restore").name)
     assert "restore" in [c.name for c in op.control_inputs]
+    assert {"function", "GradientTape", "Module"} <= set(dir(tf)) and tf.saved_model.Asset("a").asset_path == "a"

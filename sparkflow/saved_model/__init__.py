@@ -14,6 +14,7 @@ from sparkflow.saved_model.builder import Builder, simple_save
 from sparkflow.saved_model.constants import *
 from sparkflow.saved_model.loader import contains_saved_model, load, maybe_saved_model_directory
 from sparkflow.saved_model.main_op import main_op_with_restore
+from sparkflow.saved_model.objects import Asset, load_v2, save
 from sparkflow.saved_model.signature_constants import *
 from sparkflow.saved_model.signature_def_utils import (
     build_signature_def,
