@@ -39,7 +39,9 @@ class _Branches:
         self._waiting: set[str] = set()  # of these, the ones that wait for something besides
 
     def without(self, fetches: set[tuple[str, int]], targets: set[str]) -> GraphDef | NodeList:
-        sides = {n.name: side for n in self.graph.node if n.op == "Switch" and (side := self._side(n)) is not None}
+        inside = self._in_loops()
+        switches = [n for n in self.graph.node if n.op == "Switch" and n.name not in inside]
+        sides = {n.name: side for n in switches if (side := self._side(n)) is not None}
         if not sides:
             return self.graph
         alive = self._alive(sides)
@@ -55,6 +57,20 @@ class _Branches:
         if any(port and name in merges for name, port in fetches):
             return self.graph
         return self._written(alive, sides, merges)
+
+    def _in_loops(self) -> set[str]:
+        """The nodes of loops: gradients keep by iteration what their conds decided."""
+        users: dict[str, list[str]] = {name: [] for name in self.nodes}
+        for name, node in self.nodes.items():
+            for e in node.input:
+                if node_name(e) in users:
+                    users[node_name(e)].append(name)
+        left, found = [n.name for n in self.graph.node if n.op == "Enter"], set[str]()
+        while left:
+            if (name := left.pop()) not in found and self.nodes[name].op != "Exit":
+                found.add(name)
+                left += users[name]
+        return found
 
     def _side(self, switch: NodeDef) -> int | None:
         """Which output of a Switch has a value in every step, where that is known."""
@@ -79,7 +95,7 @@ class _Branches:
         if node.op == "Const" and node.attr["dtype"].type == dtypes.bool_.as_datatype_enum:
             value = constant(node.attr["value"])
             return bool(value) if value.size == 1 else None
-        if node.op in ("Identity", "PlaceholderWithDefault", "Switch", "Enter"):
+        if node.op in ("Identity", "PlaceholderWithDefault", "Switch"):
             return given[0]
         if node.op == "LogicalNot":
             return None if given[0] is None else not given[0]
