@@ -69,7 +69,8 @@ class DynamicLossScale(LossScale):
 
     def __init__(self, initial_loss_scale: float = 2**15, increment_period: int = 2000, multiplier: float = 2.0):
         self._initial, self._period, self._multiplier = initial_loss_scale, increment_period, float(multiplier)
-        self._current: Any = Variable(float(initial_loss_scale), trainable=False, dtype=float32, name="current_loss_scale")
+        first = float(initial_loss_scale)
+        self._current: Any = Variable(first, trainable=False, dtype=float32, name="current_loss_scale")
         self._good: Any = Variable(0, trainable=False, dtype=int64, name="good_steps")
 
     initial_loss_scale = property(lambda self: float(self._initial))
