@@ -25,7 +25,7 @@ _READERS = frozenset(
     | {"QueueIsClosedV2", "StackPopV2"}
 )
 # Of one step only, or random: nobody else sees what they do.
-_NO_ONES_BUSINESS = ("TensorArray", "Stack", "Random", "Truncated", "Multinomial", "Guarantee", "Timestamp", "Sample", "Stateless")
+_UNSEEN = tuple("TensorArray Stack Random Truncated Multinomial Guarantee Timestamp Sample Stateless".split())
 _OUTSIDE = "what a program sees outside of the graph"
 SCOPES = "name scopes of functions"  # of those that a graph traces now, the innermost last: of Graph.extra
 
@@ -59,7 +59,7 @@ class ProgramOrder:
     def _keys(self, op: Operation, refs: list[Tensor]) -> list[Any]:
         if refs:
             return list(dict.fromkeys(map(_memory, refs)))
-        if op.type.startswith(_NO_ONES_BUSINESS) or op.type.endswith("Sampler") or _is_handle(op):
+        if op.type.startswith(_UNSEEN) or op.type.endswith("Sampler") or _is_handle(op):
             return []
         handles = [t.op for t in op.inputs if t.dtype.name == "resource"]
         return [handles[0] if handles else _OUTSIDE]
@@ -96,7 +96,7 @@ class ProgramOrder:
 
 def _changes(op: Operation) -> bool:
     """Whether it changes what it is given; who cannot be told counts as if it did."""
-    if op.type in _READERS or op.type.startswith(_NO_ONES_BUSINESS) or op.type.endswith("Sampler") or _is_handle(op):
+    if op.type in _READERS or op.type.startswith(_UNSEEN) or op.type.endswith("Sampler") or _is_handle(op):
         return False
     return op.spec.stateful or bool(op.spec.ref_inputs())
 
