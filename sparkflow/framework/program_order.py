@@ -25,7 +25,9 @@ _READERS = frozenset(
     | {"QueueIsClosedV2", "StackPopV2"}
 )
 # Of one step only, or random: nobody else sees what they do.
-_UNSEEN = tuple("TensorArray Stack Random Truncated Multinomial Guarantee Timestamp Sample Stateless".split())
+_UNSEEN = (
+    "TensorArray", "Stack", "Random", "Truncated", "Multinomial", "Guarantee", "Timestamp", "Sample", "Stateless",
+)  # fmt: skip
 _OUTSIDE = "what a program sees outside of the graph"
 SCOPES = "name scopes of functions"  # of those that a graph traces now, the innermost last: of Graph.extra
 
