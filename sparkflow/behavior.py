@@ -100,4 +100,8 @@ def load_op_library(library_filename: str) -> NoReturn:
     )
 
 
-load_library = load_file_system_library = load_op_library
+def load_library(library_location: str) -> NoReturn:
+    load_op_library(library_location)
+
+
+load_file_system_library = load_op_library

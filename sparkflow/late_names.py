@@ -36,7 +36,7 @@ LATE_NAMES = {
             "type_spec_from_value",
         )
     },
-    **{name: ("sparkflow.ops.fourier_axes", name) for name in ("fftnd", "ifftnd", "irfftnd", "rfftnd")},
+    **{name: ("sparkflow.ops.fourier_axes", f"{name}_op") for name in ("fftnd", "ifftnd", "irfftnd", "rfftnd")},
     "function": ("sparkflow.functions", "function"),
     "GradientTape": ("sparkflow.grads.tape", "GradientTape"),
     "Module": ("sparkflow.module", "Module"),

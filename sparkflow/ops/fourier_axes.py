@@ -10,6 +10,7 @@ from sparkflow.framework.apply import convert_to_tensor
 from sparkflow.framework.constant_value import constant_value
 from sparkflow.framework.graph import Tensor, get_default_graph
 from sparkflow.ops import array, fourier, math
+from sparkflow_runtime.wire.dtypes import complex64, float32
 
 
 def _along(x: Tensor, axis: int, act: Callable[[Tensor], Tensor]) -> Tensor:
@@ -124,3 +125,26 @@ def irfftnd(
         last = lengths[-1]
         x = _along(x, listed[-1], lambda t: fourier.irfft(t, None if last is None else [last]))
         return _scaled(x, _count(x, listed, norm), norm, True)
+
+
+# What tf.fftnd and the others are, beside tf.signal's: the ops' own arguments.
+
+
+def fftnd_op(input: Any, fft_length: Any, axes: Any, name: str | None = None) -> Tensor:
+    """tf.signal.fftnd of these lengths along these axes."""
+    return fftnd(input, fft_length, axes, name=name)
+
+
+def ifftnd_op(input: Any, fft_length: Any, axes: Any, name: str | None = None) -> Tensor:
+    """tf.signal.ifftnd of these lengths along these axes."""
+    return ifftnd(input, fft_length, axes, name=name)
+
+
+def rfftnd_op(input: Any, fft_length: Any, axes: Any, Tcomplex: Any = complex64, name: str | None = None) -> Tensor:
+    """tf.signal.rfftnd of these lengths along these axes, as Tcomplex."""
+    return math.cast(rfftnd(input, fft_length, axes, name=name), Tcomplex)
+
+
+def irfftnd_op(input: Any, fft_length: Any, axes: Any, Treal: Any = float32, name: str | None = None) -> Tensor:
+    """tf.signal.irfftnd of these lengths along these axes, as Treal."""
+    return math.cast(irfftnd(input, fft_length, axes, name=name), Treal)

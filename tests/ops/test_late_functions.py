@@ -46,11 +46,11 @@ def test_transforms_over_any_axes(graph: Any, name: str) -> None:
 
 def test_transforms_have_gradients_and_refusals(graph: Any) -> None:
     x = tf.constant(X)
-    power = tf.reduce_sum(tf.abs(tf.fftnd(tf.cast(x, tf.complex128))) ** 2)
+    power = tf.reduce_sum(tf.abs(tf.signal.fftnd(tf.cast(x, tf.complex128))) ** 2)
     np.testing.assert_allclose(_run(tf.gradients(power, x)[0]), 2 * X.size * X, rtol=1e-8)  # Parseval
     for wrong in ({"axes": [0, 0]}, {"fft_length": [2], "axes": [0, 1]}, {"norm": "some"}):
         with pytest.raises(ValueError, match="fftnd"):
-            tf.fftnd(tf.constant(Z), **wrong)
+            tf.signal.fftnd(tf.constant(Z), **wrong)
 
 
 def test_eigenvalues_of_tridiagonal_matrices(graph: Any) -> None:
@@ -112,3 +112,16 @@ def test_labels_and_partitions(graph: Any) -> None:
     assert _run(stack(tf.constant([[1, 2], [3, 4]]), tf.constant([[0, 1], [1, 0]]), 2)).to_list() == [[1, 4], [2, 3]]
     with pytest.raises(tf.errors.InvalidArgumentError, match="less than num_partitions"):
         _run(stack([1, 2], [0, 5], 2).to_tensor())
+
+
+def test_transforms_by_the_names_of_their_ops(graph: Any) -> None:
+    """tf.fftnd and the others beside tf.signal's: all arguments said, and the type of what comes."""
+    real = np.arange(12.0, dtype=np.float32).reshape(3, 4)
+    made = tf.rfftnd(real, [3, 4], [0, 1])
+    back = tf.irfftnd(made, [3, 4], [0, 1], Treal=tf.float64)
+    both = tf.ifftnd(tf.fftnd(tf.constant(Z), [2, 5], [0, 2]), fft_length=[2, 5], axes=[0, 2])
+    assert (made.dtype, back.dtype) == (tf.complex64, tf.float64)
+    with tf.Session() as session:
+        np.testing.assert_allclose(session.run(made), np.fft.rfftn(real), rtol=1e-5)
+        np.testing.assert_allclose(session.run(back), real, rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(session.run(both), np.fft.ifftn(np.fft.fftn(Z, [2, 5], [0, 2]), [2, 5], [0, 2]))

@@ -36,3 +36,8 @@ def reason(case_id: str) -> str:
     """Why this case differs, or nothing."""
     literal = case_id.replace("[", "(").replace("]", ")")
     return next((why for pattern, why in KNOWN.items() if fnmatchcase(literal, pattern)), "")
+
+
+OWN = {  # op types that TensorFlow does not have, and why
+    "RefRngReadAndSkip": "RngReadAndSkip of a variable by reference: tests/ops/test_random_generator.py",
+}

@@ -13,12 +13,8 @@ from sparkflow_runtime.kernels.registry import registered as kernels
 from sparkflow_runtime.wire.attrs import encode
 from sparkflow_runtime.wire.dtypes import as_dtype
 from tests.oracle.cases.table import table
-from tests.oracle.known import KNOWN
+from tests.oracle.known import KNOWN, OWN
 from tests.oracle.programs import PROGRAMS
-
-OWN = {  # op types that TensorFlow does not have, and why
-    "RefRngReadAndSkip": "RngReadAndSkip of a variable by reference: tests/ops/test_random_generator.py",
-}
 
 NOT_COVERED = {  # op types without a case, and why
     "SaveV2": "checkpoints are safetensors files, which TensorFlow does not read: test_checkpoints.py converts them",
