@@ -105,9 +105,11 @@ class _Branches:
             return then
         if then is None or other is None:
             branch = "main" if then is None else "else"
+            told = "What is returned" if name == RESULT else repr(name)
+            also = f": the {branch} branch must also have a return statement" if name == RESULT else ""
             raise TypeError(
-                f"{name!r} is None at the end of the {branch} branch of 'if {self._text}', but not of the other. "
-                "Both must give it a tensor, for the condition is one"
+                f"{told} is None at the end of the {branch} branch of 'if {self._text}', but not of the other. "
+                f"Both must give it a tensor, for the condition is one{also}"
             )
         try:
             nest.assert_same_structure(then, other, expand_composites=True)

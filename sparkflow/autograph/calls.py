@@ -160,6 +160,8 @@ def _sorted(values: Any, **settings: Any) -> Any:
 
 
 _BUILTINS: dict[Any, Callable[..., Any]] = {
+    map: lambda function, *values: builtins.map(to_call(function), *values),
+    filter: lambda function, values: builtins.filter(to_call(function), values),
     range: _range,
     len: _len,
     int: _number(int, "int32"),

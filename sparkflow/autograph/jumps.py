@@ -1,7 +1,7 @@
 """Functions without jumps: return, break and continue become names that are set, and what they skip goes elsewhere.
 
 What follows an `if` that jumps goes into its other branch. A loop that is left early has a name in its condition, and
-so has what follows a `with` or `try` that jumps.
+so has what follows a `with`, `try` or `match` that jumps.
 """
 
 from __future__ import annotations
@@ -65,10 +65,10 @@ class _Lowered:
                     lowered, flags = self._loop(stmt)
                     after = self.block([*if_not(flags, otherwise), *rest], loop, guarded)
                     return [*out, *lowered, *(if_not([RETURNED], after) if RETURNED in flags else after)]
-                case ast.With() | ast.Try() if _jumps(stmt):
+                case ast.With() | ast.Try() | ast.TryStar() | ast.Match() if _jumps(stmt):
                     flags = self._guarded(stmt, loop)
                     return [*out, stmt, *if_not(flags, self.block(rest, loop, guarded))]
-                case ast.If() | ast.With() | ast.Try() | ast.Match():
+                case ast.If() | ast.With() | ast.Try() | ast.TryStar() | ast.Match():
                     out.append(self._without(stmt, loop, guarded))
                 case _:
                     out.append(stmt)
@@ -110,18 +110,18 @@ class _Lowered:
         out: list[ast.stmt] = [assign(loop.broken, "False", stmt)] if loop.breaks else []
         return [*out, stmt], flags
 
-    def _guarded(self, stmt: ast.With | ast.Try, loop: _Loop | None) -> list[str]:
+    def _guarded(self, stmt: ast.With | ast.Try | ast.TryStar | ast.Match, loop: _Loop | None) -> list[str]:
         """Lower what is in it; the names that say that it was left."""
         returned = _has([stmt], ast.Return)
         for part in ("body", "orelse", "finalbody"):
             if getattr(stmt, part, None):
                 setattr(stmt, part, self.block(getattr(stmt, part), loop, guarded=True) or [ast.Pass()])
-        for handler in getattr(stmt, "handlers", ()):
-            handler.body = self.block(handler.body, loop, guarded=True) or [ast.Pass()]
+        for inner in (*getattr(stmt, "handlers", ()), *getattr(stmt, "cases", ())):
+            inner.body = self.block(inner.body, loop, guarded=True) or [ast.Pass()]
         flags = [RETURNED] if returned else []
         if loop is not None:
             flags += ([loop.broken] if loop.breaks else []) + ([loop.skipped] if loop.skips else [])
-        if isinstance(stmt, ast.Try) and stmt.orelse:
+        if isinstance(stmt, (ast.Try, ast.TryStar)) and stmt.orelse:
             stmt.orelse = if_not(flags, stmt.orelse) or [ast.Pass()]
         return flags
 
@@ -149,9 +149,8 @@ def _jumps(stmt: ast.AST) -> bool:
         return _has(stmt.body, ast.Return) or any(map(_jumps, stmt.orelse))
     if isinstance(stmt, _FUNCTIONS):
         return False
-    return any(
-        _jumps(child) for child in ast.iter_child_nodes(stmt) if isinstance(child, (ast.stmt, ast.ExceptHandler))
-    )
+    parts = (ast.stmt, ast.ExceptHandler, ast.match_case)
+    return any(_jumps(child) for child in ast.iter_child_nodes(stmt) if isinstance(child, parts))
 
 
 def _has(stmts: Sequence[ast.stmt], kind: type[ast.stmt]) -> bool:

@@ -26,10 +26,8 @@ def while_stmt(
 ) -> None:
     """`while test(): body()`. get, put: the values of `names`, which go from one iteration to the next."""
     while True:
-        before = get()
         going = test()
         if symbolic(going):
-            put(before)
             _Staged(names, get, put, options).run(lambda _: test(), lambda _: body(), ())
             return
         if not going:

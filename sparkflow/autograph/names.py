@@ -26,6 +26,7 @@ def _reads(node: ast.AST | Sequence[ast.AST]) -> Iterator[str]:
     elif isinstance(node, _COMPREHENSIONS):
         inside = set(_of_children(node))
         yield from inside - {n.id for g in node.generators for n in ast.walk(g.target) if isinstance(n, ast.Name)}
+        yield from _reads(node.generators[0].iter)  # which does not see the targets: [x for x in x]
     elif isinstance(node, _SCOPES):
         yield from free_in(node)
     elif isinstance(node, ast.Name):
@@ -79,6 +80,8 @@ def _writes(node: ast.AST | Iterable[ast.AST]) -> Iterator[str]:
         case ast.Import(names=aliases) | ast.ImportFrom(names=aliases):
             yield from ((a.asname or a.name).partition(".")[0] for a in aliases)
         case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
+            yield name
+        case ast.MatchMapping(rest=str(name)):
             yield name
     inside = ast.iter_child_nodes(node)
     if isinstance(node, _COMPREHENSIONS):  # their targets are their own; a walrus inside binds here

@@ -20,6 +20,7 @@ from collections.abc import Sequence
 from sparkflow.autograph import names
 from sparkflow.autograph.jumps import no, without_jumps
 from sparkflow.autograph.names import Names
+from sparkflow.autograph.scopes import Unannotated, private, tell_super
 
 _UNTOUCHED = frozenset({"super", "locals", "globals", "vars", "dir", "eval", "exec", "ag__"})
 _COMPARED = {ast.Eq: "eq", ast.NotEq: "not_eq"}
@@ -28,43 +29,15 @@ _COMPARED = {ast.Eq: "eq", ast.NotEq: "not_eq"}
 def rewritten(function: ast.FunctionDef, owner: str | None, called: bool = True) -> ast.FunctionDef:
     """The function's tree, changed in place. owner: the class whose method it is, for its private names. called:
     whether what it calls is converted too."""
-    if owner is not None:
-        _Private(owner).visit(function)
-    _tell_super(function)
+    tell_super(private(function, owner))
     _Function(function, called).run()
     return ast.fix_missing_locations(function)
 
 
-def rewritten_expression(node: ast.expr, called: bool = True) -> ast.expr:
+def rewritten_expression(node: ast.expr, owner: str | None, called: bool = True) -> ast.expr:
     """The same of an expression, such as a lambda's."""
+    private(node, owner)
     return _Expressions(frozenset(), called).visit(node)
-
-
-def _tell_super(method: ast.FunctionDef) -> None:
-    """super() as it also works in the functions that branches become."""
-    arguments = [*method.args.posonlyargs, *method.args.args]
-    for node in ast.walk(method):
-        match node:
-            case ast.Call(func=ast.Name(id="super"), args=[]) if arguments:
-                node.args = _names("__class__", arguments[0].arg)
-
-
-class _Private(ast.NodeTransformer):
-    """Names such as `__x` as their class has them."""
-
-    def __init__(self, owner: str):
-        self._prefix = "_" + owner.lstrip("_")
-
-    def _name(self, name: str) -> str:
-        return self._prefix + name if name.startswith("__") and not name.endswith("__") else name
-
-    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
-        node.attr = self._name(node.attr)
-        return self.generic_visit(node)
-
-    def visit_Name(self, node: ast.Name) -> ast.AST:
-        node.id = self._name(node.id)
-        return node
 
 
 class _Expressions(ast.NodeTransformer):
@@ -80,6 +53,8 @@ class _Expressions(ast.NodeTransformer):
 
     def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:
         self.generic_visit(node)
+        if any(map(_binds, node.values)):
+            return node
         name = "and_" if isinstance(node.op, ast.And) else "or_"
         return _call(name, [_thunk(value) for value in node.values], node)
 
@@ -90,12 +65,20 @@ class _Expressions(ast.NodeTransformer):
     def visit_Compare(self, node: ast.Compare) -> ast.AST:
         self.generic_visit(node)
         if len(node.ops) > 1:
-            values = [node.left, *node.comparators]
-            if any(type(op) in _COMPARED for op in node.ops) or all(map(_is_simple, values[1:-1])):
-                pairs = [ast.Compare(a, [op], [b]) for a, op, b in zip(values, node.ops, values[1:])]
-                return _call("and_", [_thunk(self._one(pair)) for pair in pairs], node)
-            return node
+            if any(map(_binds, node.comparators)):
+                return node
+            pairs = [self._pair(op, value) for op, value in zip(node.ops, node.comparators)]
+            return _call("compared", [node.left, *pairs], node)
         return self._one(node)
+
+    def _pair(self, op: ast.cmpop, value: ast.expr) -> ast.expr:
+        """How it is compared with what comes before it, and what gives it."""
+        left, right = (ast.copy_location(one, value) for one in _names("ag_left", "ag_right"))
+        compare = ast.copy_location(ast.Compare(left, [op], [right]), value)
+        made = ast.parse("lambda ag_left, ag_right: None", mode="eval").body
+        assert isinstance(made, ast.Lambda)
+        made.body = self._one(compare)
+        return ast.Tuple([ast.copy_location(made, value), _thunk(value)], ast.Load())
 
     def _one(self, node: ast.Compare) -> ast.expr:
         name = _COMPARED.get(type(node.ops[0]))
@@ -104,6 +87,8 @@ class _Expressions(ast.NodeTransformer):
     def visit_IfExp(self, node: ast.IfExp) -> ast.AST:
         text = ast.Constant(ast.unparse(node.test)[:80])
         self.generic_visit(node)
+        if _binds(node.body) or _binds(node.orelse):
+            return node
         return _call("if_exp", [node.test, _thunk(node.body), _thunk(node.orelse), text], node)
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
@@ -128,8 +113,11 @@ class _Expressions(ast.NodeTransformer):
 
     def visit_ListComp(self, node: ast.AST) -> ast.AST:
         own = {n.id for g in node.generators for n in ast.walk(g.target) if isinstance(n, ast.Name)}  # type: ignore[attr-defined]
-        inner = _Expressions(self._doubtful - own, self._called)
-        return ast.NodeTransformer.generic_visit(inner, node)
+        first = self.visit(node.generators[0].iter)  # type: ignore[attr-defined]
+        node.generators[0].iter = ast.Constant(None)  # type: ignore[attr-defined]
+        made = ast.NodeTransformer.generic_visit(_Expressions(self._doubtful - own, self._called), node)
+        made.generators[0].iter = first  # type: ignore[attr-defined]
+        return made
 
     visit_SetComp = visit_DictComp = visit_GeneratorExp = visit_ListComp
 
@@ -155,7 +143,7 @@ class _Function:
         function = self._function
         if any(isinstance(n, (ast.Yield, ast.YieldFrom)) for s in function.body for n in names.here(s)):
             return  # a generator runs as Python
-        body = without_jumps(function.body)
+        body = without_jumps([Unannotated().visit(stmt) for stmt in function.body])
         self._global, self._nonlocal = names.told(body)
         arguments = {a.arg for a in ast.walk(function.args) if isinstance(a, ast.arg)}
         bound = names.writes(body) - self._global - self._nonlocal
@@ -190,7 +178,7 @@ class _Function:
             case ast.With():
                 stmt.items = [visit(item) for item in stmt.items]
                 stmt.body = self._block(stmt.body, live)
-            case ast.Try():
+            case ast.Try() | ast.TryStar():
                 live = live | names.reads(stmt)
                 stmt.body = self._block(stmt.body, live)
                 for handler in stmt.handlers:
@@ -199,6 +187,7 @@ class _Function:
             case ast.Match():
                 stmt.subject = visit(stmt.subject)
                 for case in stmt.cases:
+                    case.guard = case.guard and visit(case.guard)
                     case.body = self._block(case.body, live)
             case ast.Assert(test=test, msg=message):
                 text = visit(message) if message is not None else ast.Constant(ast.unparse(test))
@@ -236,9 +225,9 @@ class _Function:
         ast.copy_location(test, stmt)
         live = names.live_before([stmt], live) | live | self._held | set(flags)
         number, options = self._next(), self._options(stmt)
-        bound, state = self._of_loop(stmt.body, set(), live)
-        body = self._define(f"ag_body_{number}", [], self._block(stmt.body, live), bound, stmt)
         walrus = names.writes(test) & self._known
+        bound, state = self._of_loop(stmt.body, walrus, live)
+        body = self._define(f"ag_body_{number}", [], self._block(stmt.body, live), bound, stmt)
         check = self._define(f"ag_test_{number}", [], [ast.Return(self._expressions.visit(test))], walrus, stmt)
         arguments = [*_names(f"ag_test_{number}", f"ag_body_{number}"), *self._access(number)]
         call = _call("while_stmt", [*arguments, _strings(state), options], stmt)
@@ -350,8 +339,9 @@ def _strings(values: Sequence[str]) -> ast.expr:
     return ast.Tuple([ast.Constant(v) for v in values], ast.Load())
 
 
-def _is_simple(node: ast.expr) -> bool:
-    return isinstance(node, (ast.Constant, ast.Name, ast.Attribute))
+def _binds(node: ast.expr) -> bool:
+    """Whether a `:=` in it binds a name of the function around, which a function in its place could not."""
+    return any(isinstance(n, ast.NamedExpr) for n in names.here(node))
 
 
 def _is_docstring(stmt: ast.stmt) -> bool:

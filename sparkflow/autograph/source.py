@@ -78,7 +78,7 @@ def _tree(function: FunctionType, called: bool) -> ast.FunctionDef:
     if function.__code__.co_name == "<lambda>":
         return _of_lambda(function, called)
     try:
-        lines, first = inspect.getsourcelines(function)
+        lines, first = inspect.getsourcelines(function.__code__)  # not of what a decorator's function wraps
         # Under an `if`, source may be indented as it is.
         module = ast.parse("if True:\n" + "".join(lines) if lines[0][:1].isspace() else "".join(lines))
     except (OSError, TypeError, SyntaxError) as error:
@@ -104,22 +104,22 @@ def _without_values(tree: ast.FunctionDef) -> ast.FunctionDef:
 
 
 def _owner(function: FunctionType) -> str | None:
-    """The class in whose body a method was defined."""
-    parts = function.__qualname__.split(".")
-    return parts[-2] if len(parts) > 1 and parts[-2] != "<locals>" else None
+    """The class in whose body a method was defined, or what is defined in a method."""
+    scopes = [scope.split(".") for scope in function.__code__.co_qualname.split(".<locals>.")]
+    return next((scope[-2] for scope in reversed(scopes) if len(scope) > 1), None)
 
 
 def _of_lambda(function: FunctionType, called: bool) -> ast.FunctionDef:
     code = function.__code__
     text = "".join(linecache.getlines(code.co_filename, function.__globals__))
     found = [n for n in _lambdas(text) if _is_of(n, code)]
-    if len(found) != 1:
-        raise NoSource(f"{len(found)} lambdas stand at {code.co_filename}:{code.co_firstlineno}")
-    node = copy.deepcopy(found[0])
+    if not found:
+        raise NoSource(f"no such lambda stands at {code.co_filename}:{code.co_firstlineno}")
+    node = copy.deepcopy(max(found, key=lambda n: _span(n)[0]))  # the innermost one
     made = ast.parse("def ag_lambda(): pass").body[0]
     assert isinstance(made, ast.FunctionDef)
-    made.args = node.args
-    made.body = [ast.copy_location(ast.Return(rewritten_expression(node.body, called)), node.body)]
+    made.args, body = node.args, rewritten_expression(node.body, _owner(function), called)
+    made.body = [ast.copy_location(ast.Return(body), node.body)]
     return ast.fix_missing_locations(ast.copy_location(_without_values(made), node))
 
 
@@ -135,14 +135,15 @@ def _lambdas(text: str) -> list[ast.Lambda]:
 def _is_of(node: ast.Lambda, code: CodeType) -> bool:
     """Whether the code's instructions stand where the lambda's body does."""
     places = [p for p in code.co_positions() if p[0] and p[2] is not None and p[3]]
-    starts = [(line, column) for line, _, column, _ in places]
-    first, last = (node.body.lineno, node.body.col_offset), (node.body.end_lineno, node.body.end_col_offset)
-    inside = [at for at in starts if first <= at < last]
+    first, last = _span(node)
     arguments = [a.arg for a in (*node.args.posonlyargs, *node.args.args)]
     same = arguments == list(code.co_varnames[: code.co_argcount])
-    spans = [(p[0], p[2], p[1], p[3]) for p in places]
-    whole = (node.body.lineno, node.body.col_offset, node.body.end_lineno, node.body.end_col_offset)
-    return same and bool(inside) and whole in spans
+    return same and bool(places) and all(first <= (p[0], p[2]) and (p[1], p[3]) <= last for p in places)
+
+
+def _span(node: ast.Lambda) -> tuple[tuple[Any, Any], tuple[Any, Any]]:
+    body = node.body
+    return (body.lineno, body.col_offset), (body.end_lineno, body.end_col_offset)
 
 
 def conversion(function: Callable[..., Any]) -> str | None:

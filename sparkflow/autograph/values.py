@@ -49,7 +49,7 @@ def of(read: Thunk, name: str) -> Any:
     """An attribute or an item, Undefined where there is none yet."""
     try:
         return read()
-    except (AttributeError, KeyError, IndexError):
+    except (AttributeError, KeyError, IndexError, TypeError):  # TypeError: an item of what is None as yet
         return Undefined(name)
 
 
@@ -80,6 +80,19 @@ def or_(*values: Thunk) -> Any:
 
 def _truth(value: Any) -> Tensor:
     return convert_to_tensor(value if symbolic(value) else bool(value))
+
+
+def compared(left: Any, *rest: tuple[Callable[[Any, Any], Any], Thunk]) -> Any:
+    """`left < b < c ...`, given as pairs of a comparison and what gives the value: later ones are computed only where
+    the earlier comparisons are true, and each once."""
+    compare, following = rest[0]
+    right = following()
+    value = compare(left, right)
+    if len(rest) == 1:
+        return value
+    if not symbolic(value):
+        return value and compared(right, *rest[1:])
+    return cond(value, lambda: _truth(compared(right, *rest[1:])), lambda: convert_to_tensor(False), name="and")
 
 
 def not_(value: Any) -> Any:
