@@ -1,4 +1,5 @@
-"""Functions on their way to other processes: what goes wrong in them there names the files that they are written in.
+"""Functions on their way to other processes: what goes wrong in them there names the files that they are written in,
+and their source goes with them, by which AutoGraph converts what they give to datasets.
 
 Spark keeps its tasks' processes: one that has imported a program's module trains by it for as long as the session
 lasts, also after a notebook has edited the file and imported it again. So there the modules are imported anew where a
@@ -9,12 +10,13 @@ from __future__ import annotations
 
 import importlib
 import io
+import linecache
 import os
 import sys
 import sysconfig
 from collections import ChainMap
 from types import CodeType, ModuleType
-from typing import Any, ClassVar
+from typing import Any
 
 import cloudpickle
 
@@ -22,6 +24,8 @@ _ANY_FILE = "<dynamic-code>"  # what cloudpickle, since 3.1.2, calls the file of
 _KEPT_PROCESS = "pyspark.worker"  # a module that Spark's tasks have, and no driver
 _OWN = ("sparkflow", "sparkflow_runtime", "sparkflow_connectors", "pyspark", "__main__")
 _INSTALLED = ("site-packages", "dist-packages")
+
+_LONGEST_SOURCE = 1 << 20  # characters of a file that travels
 
 Stamp = tuple[int, int]
 _stamps: dict[str, Stamp] = {}  # of the program's modules that this process has imported
@@ -33,14 +37,30 @@ def _code(code: CodeType) -> tuple[Any, ...]:
 
 
 class _Pickler(cloudpickle.Pickler):
-    dispatch_table: ClassVar = ChainMap({CodeType: _code}, cloudpickle.Pickler.dispatch_table)
+    """files: those of the functions that it takes apart."""
+
+    def __init__(self, file: io.BytesIO):
+        self.files: set[str] = set()
+        self.dispatch_table = ChainMap({CodeType: self._code}, cloudpickle.Pickler.dispatch_table)
+        super().__init__(file)  # which looks for the table
+
+    def _code(self, code: CodeType) -> tuple[Any, ...]:
+        self.files.add(code.co_filename)
+        return _code(code)
 
 
 def dumps(thing: Any) -> bytes:
     """As cloudpickle.dumps, with the names of files."""
+    return _dumped(thing)[0]
+
+
+def _dumped(thing: Any) -> tuple[bytes, dict[str, str]]:
+    """(the pickle, the text of the files that its functions are written in: scripts and a notebook's cells)."""
     file = io.BytesIO()
-    _Pickler(file).dump(thing)
-    return file.getvalue()
+    pickler = _Pickler(file)
+    pickler.dump(thing)
+    texts = {name: "".join(linecache.getlines(name)) for name in sorted(pickler.files)}
+    return file.getvalue(), {name: text for name, text in texts.items() if 0 < len(text) <= _LONGEST_SOURCE}
 
 
 class Shipped:
@@ -50,10 +70,12 @@ class Shipped:
         self._thing = thing
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _loaded, (dumps(self._thing),)
+        return _loaded, _dumped(self._thing)
 
 
-def _loaded(data: bytes) -> Any:
+def _loaded(data: bytes, sources: dict[str, str]) -> Any:
+    for name, text in sources.items():  # also where there is such a file: it may be another's
+        linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
     kept = _KEPT_PROCESS in sys.modules
     if kept:
         _forget_changed()

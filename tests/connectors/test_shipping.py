@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import linecache
 import pickle
+import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -58,3 +60,33 @@ def test_only_the_programs_own_modules_are_forgotten(program: Any, monkeypatch: 
     assert {"my_model", "my_layers"} <= set(shipping._stamps)
     tops = {name.partition(".")[0] for name in shipping._stamps}
     assert not tops & {"sparkflow", "sparkflow_runtime", "sparkflow_connectors", "numpy", "pyarrow", "os", "json"}
+
+
+_CELL = """
+def model_fn():
+    import sparkflow as tf
+
+    def wanted(x):
+        if x == 2:
+            return x
+        return -x
+
+    with tf.Graph().as_default(), tf.Session() as session:
+        row = tf.data.make_one_shot_iterator(tf.data.Dataset.range(1, 3).map(wanted)).get_next()
+        return [int(session.run(row)) for _ in range(2)]
+"""
+_READER = "import pickle, sys; print(pickle.load(sys.stdin.buffer)())"
+
+
+def test_the_source_of_a_notebooks_cell_comes_along() -> None:
+    """Workers ran its functions of datasets without AutoGraph: `if` failed there, and == was never true."""
+    name = "/nowhere/cell_1.py"
+    linecache.cache[name] = (len(_CELL), None, _CELL.splitlines(keepends=True), name)
+    cell: dict[str, Any] = {"__name__": "__main__"}
+    exec(compile(_CELL, name, "exec"), cell)
+    try:
+        sent = pickle.dumps(Shipped(cell["model_fn"]))
+    finally:
+        del linecache.cache[name]
+    read = subprocess.run([sys.executable, "-c", _READER], check=False, input=sent, capture_output=True, timeout=50)
+    assert read.stdout.split() == [b"[-1,", b"2]"], read.stderr.decode()
