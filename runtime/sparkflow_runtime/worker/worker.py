@@ -69,7 +69,7 @@ class Worker:
         self._lock = Lock()
         self._handles = itertools.count(1)
         self._parts: dict[int, _Part] = {}
-        self._functions: dict[tuple[str, str, str], Callable[..., Any]] = {}
+        self._functions: dict[tuple[str, str, str, str], Callable[..., Any]] = {}
         self._ended: dict[str, None] = {}  # the last sessions that were deregistered
 
     # ------------------------------------------------------------------ registration
@@ -99,11 +99,12 @@ class Worker:
         return handle
 
     def _bind(self, session: str, node: NodeDef, row: Kernel, attrs: dict[str, Any]) -> Callable[..., Any]:
-        """Stateful kernels (random numbers, variables) are made once a session, so that all its plans share them."""
+        """Stateful kernels (random numbers, variables) are made once a session, so that all its plans share them. By
+        op too: what a node becomes when graphs are optimized depends on what else a step fetches."""
         if not row.stateful:
             return on_its_device(row.factory(self._describe(node, attrs)), node.device)
         with self._lock:
-            key = (session, node.name, node.device)
+            key = (session, node.name, node.op, node.device)
             if key not in self._functions:
                 made = row.factory(self._describe(node, attrs, session))
                 self._functions[key] = on_its_device(made, node.device)

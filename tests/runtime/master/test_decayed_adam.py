@@ -150,3 +150,17 @@ def test_an_id_out_of_range_changes_nothing() -> None:
             session.run(update, {ids: [1, 2], unique: [1, ROWS]})
         for a, b in zip(before, session.run(variables)):
             np.testing.assert_array_equal(a, b)
+
+
+def test_steps_that_fetch_what_would_be_joined() -> None:
+    """An update is another op in each of them, with the same name."""
+    with tf.Graph().as_default() as graph, tf.Session() as session:
+        ids, train, variables = model()
+        product, root = (graph.get_tensor_by_name(f"Adam/update_t0/{name}:0") for name in ("mul_1", "Sqrt_1"))
+        results = []
+        for more in ([], [product], [root]), [[product, root]] * 3:
+            session.run(tf.global_variables_initializer())
+            for fetches in more:
+                session.run([train, *fetches], {ids: [1, 2, 1]})
+            results.append([a.tobytes() for a in session.run(variables)])
+        assert results[0] == results[1]

@@ -273,3 +273,23 @@ def test_an_index_out_of_range_names_its_look_up(cluster: Any, graph: Any) -> No
                 session.run(train, {ids: [[0, 0, 0], [6, 49, wrong]]})
         for old, new in zip(before, session.run(variables)):
             np.testing.assert_array_equal(old, new)
+
+
+def test_steps_that_fetch_other_things_update_the_same_tables(cluster: Any) -> None:
+    """The loss takes one more table than the update changes, and the ids of all travel together."""
+    results: dict[bool, list[bytes]] = {}
+    for on in (True, False):
+        target, batch = cluster(ps=1, worker=1)["worker0"].target, [[3, 1, 5], [1, 0, 2]]
+        with tf.Graph().as_default(), tf.Session(target, config=config(on)) as session:
+            with tf.device(PS):
+                tables = [tf.Variable(tf.ones([60, 8]) * (i + 1.0), trainable=i != 1) for i in range(3)]
+            with tf.device(WORKER):
+                ids = tf.placeholder(tf.int64, [None, 3], "ids")
+                rows = [tf.nn.embedding_lookup(table, ids[:, i]) for i, table in enumerate(tables)]
+                loss = tf.add_n([tf.reduce_sum(tf.square(r)) for r in rows])
+                train = tf.train.AdagradOptimizer(0.1).minimize(loss)
+            session.run(tf.global_variables_initializer())
+            for fetches in (train, [train, loss], train):
+                session.run(fetches, {ids: batch})
+            results[on] = [v.tobytes() for v in session.run(tables)]
+    assert results[True] == results[False]

@@ -341,15 +341,17 @@ class _Fuser:
     def _make(
         self, op: str, members: list[NodeDef], inputs: list[str], attrs: dict[str, Any], waited: Iterable[str] = ()
     ) -> str:
-        """Add the node that stands for `members`, and take these away. Its name says which they were: what a session
-        keeps of a node, it keeps by name. waited: control edges besides those of the members."""
-        digest = hashlib.sha256("\n".join([op, *(m.name for m in members)]).encode()).hexdigest()[:12]
-        made = NodeDef(name=f"_fused/{members[0].name}/{digest}", op=op, device=members[0].device)
+        """Add the node that stands for `members`, and take these away. Its name says which they were, and how: what a
+        session keeps of a node, it keeps by name, and steps that fetch other things fuse the same members otherwise.
+        waited: control edges besides those of the members."""
+        made = NodeDef(op=op, device=members[0].device)
+        for key, value in (attrs | {"_fused_from": [m.name for m in members]}).items():
+            made.attr[key].CopyFrom(wire_attrs.encode(value))
+        digest = hashlib.sha256(made.SerializeToString(deterministic=True)).hexdigest()[:12]
+        made.name = f"_fused/{members[0].name}/{digest}"
         names = {m.name for m in members}
         controls = {e: None for m in members for e in m.input if is_control(e) and e[1:] not in names}
         made.input.extend([*inputs, *(controls | dict.fromkeys(waited))])
-        for key, value in (attrs | {"_fused_from": [m.name for m in members]}).items():
-            made.attr[key].CopyFrom(wire_attrs.encode(value))
         carried = {m.attr[CARRIED].s if CARRIED in m.attr else b"" for m in members}
         if len(carried) == 1 and b"" not in carried:
             made.attr[CARRIED].s = carried.pop()
