@@ -4,13 +4,15 @@ tensors."""
 from __future__ import annotations
 
 import builtins
+import dis
 import functools
 import inspect
+import logging
 import os
 import sys
 import sysconfig
 from collections.abc import Callable
-from types import FunctionType, MethodType
+from types import CodeType, FunctionType, MethodType
 from typing import Any
 
 from sparkflow.autograph.items import Enumeration, Zip, items_of
@@ -38,6 +40,8 @@ _LIBRARIES = frozenset(
         "distributed",
     }
 )
+_log = logging.getLogger("sparkflow")
+_told: set[CodeType] = set()
 _STDLIB = os.path.realpath(sysconfig.get_paths()["stdlib"]) + os.sep
 
 
@@ -76,8 +80,22 @@ def _converted(function: FunctionType) -> Callable[..., Any]:
         return function
     try:
         return converted(function, _operators())
-    except NoSource:
+    except NoSource as error:
+        _tell(function.__code__, error)
         return function
+
+
+def _tell(code: CodeType, error: NoSource) -> None:
+    """Warn of a function that would do something else if its source were there, once."""
+    if code in _told:
+        return
+    _told.add(code)
+    flow = dis.hasjrel + dis.hasjabs
+    if any(i.opcode in flow or (i.opname == "COMPARE_OP" and i.argval in ("==", "!=")) for i in dis.Bytecode(code)):
+        _log.warning(
+            "AutoGraph leaves %s as it is, its `if`, loops and == with tensors too: %s. Define it in a file or a "
+            "notebook's cell, or decorate it with tf.autograph.experimental.do_not_convert", code.co_name, error,
+        )  # fmt: skip
 
 
 def _is_of_library(module: str, file: str) -> bool:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
+from typing import Any
 
 from sparkflow.autograph import names
 from sparkflow.autograph.jumps import no, without_jumps
@@ -98,7 +99,12 @@ class _Expressions(ast.NodeTransformer):
         if ast.unparse(function).endswith("set_loop_options"):
             return ast.copy_location(ast.Constant(None), node)  # outside of a loop's body it says nothing
         self.generic_visit(node)
-        return ast.copy_location(ast.Call(_of_ag("call"), [node.func, *node.args], node.keywords), node)
+        of = _of_ag("call")
+        if isinstance(function, ast.Attribute):  # Python tells the line of a method's name
+            of = _at(of, function.end_lineno, function.end_col_offset)
+        elif hasattr(node, "lineno"):
+            of = _at(of, node.lineno, node.col_offset)
+        return ast.copy_location(ast.Call(of, [node.func, *node.args], node.keywords), node)
 
     def visit_Lambda(self, node: ast.Lambda) -> ast.AST:
         own = {a.arg for a in ast.walk(node.args) if isinstance(a, ast.arg)}
@@ -309,8 +315,19 @@ def _of_ag(name: str) -> ast.expr:
     return ast.Attribute(ast.Name("ag__", ast.Load()), name, ast.Load())
 
 
+def _at(function: ast.expr, line: Any, column: Any) -> ast.expr:
+    """With a place within one line: a call of what ends on a later line is told to be there."""
+    for node in ast.walk(function):
+        node.lineno = node.end_lineno = line  # type: ignore[attr-defined]
+        node.col_offset = node.end_col_offset = column  # type: ignore[attr-defined]
+    return function
+
+
 def _call(name: str, args: list[ast.expr], like: ast.AST) -> ast.expr:
-    return ast.copy_location(ast.Call(_of_ag(name), args, []), like)
+    of = _of_ag(name)
+    if isinstance(like, (ast.stmt, ast.expr)) and hasattr(like, "lineno"):
+        of = _at(of, like.lineno, like.col_offset)
+    return ast.copy_location(ast.Call(of, args, []), like)
 
 
 def _thunk(value: ast.expr) -> ast.expr:

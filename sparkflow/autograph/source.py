@@ -14,7 +14,7 @@ from typing import Any
 from sparkflow.autograph.rewrite import rewritten, rewritten_expression
 
 _FACTORY, _MADE, _OPERATORS = "ag_factory", "ag_made", "ag__"
-_made: dict[tuple[CodeType, bool], CodeType | None] = {}
+_made: dict[tuple[str, CodeType, bool], CodeType | None] = {}  # equal code may be another file's
 
 
 class NoSource(Exception):
@@ -29,9 +29,10 @@ def converted(function: FunctionType, operators: Any, called: bool = True) -> Fu
     code = function.__code__
     if _OPERATORS in code.co_freevars:
         return function  # a function inside one that was converted
-    if (code, called) not in _made:
-        _made[code, called] = _compiled(function, called)
-    new = _made[code, called]
+    key = code.co_filename, code, called
+    if key not in _made:
+        _made[key] = _compiled(function, called)
+    new = _made[key]
     if new is None:
         raise NoSource(f"the source of {function.__qualname__} in {code.co_filename} cannot be read")
     cells = dict(zip(code.co_freevars, function.__closure__ or ()))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import functools
+import traceback
 from collections.abc import Callable
 from typing import Any
 
@@ -210,3 +211,45 @@ def test_a_branch_without_return_is_named() -> None:
         TypeError, match=r"returned is None at the end of the else .* must also have a return statement"
     ):
         _mapped(g)
+
+
+def _inner(x: Any) -> Any:
+    for _ in range(2):
+        if x > 1:
+            x = tf.matmul(
+                x,
+                x,
+            )
+        else:
+            x = -x
+
+    return x
+
+
+def _outer(x: Any) -> Any:
+    return tf.identity(
+        _inner(
+            x,
+        ),
+    )
+
+
+def test_tracebacks_tell_the_lines_of_the_program() -> None:
+    with pytest.raises(tf.errors.InvalidArgumentError) as failed:
+        _mapped(_outer)
+    frames = traceback.extract_tb(failed.tb)
+    assert [frame.line for frame in frames if frame.filename == __file__][-4:] == [
+        "_inner(",
+        "for _ in range(2):",
+        "if x > 1:",
+        "x = tf.matmul(",
+    ]
+
+
+def test_a_function_without_source_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    """It runs as Python's, in which == of a tensor and a number is never true."""
+    space: dict[str, Any] = {}
+    exec("def typed(x):\n    return x == 2\ndef plain(x):\n    return x + 2\n", space)
+    assert _mapped(space["plain"]) == [2, 3, 4, 5] and not caplog.records
+    assert _mapped(space["typed"]) == [False] * 4 and _mapped(space["typed"]) == [False] * 4
+    assert [r.getMessage()[:32] for r in caplog.records] == ["AutoGraph leaves typed as it is,"]
