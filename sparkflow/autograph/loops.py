@@ -88,7 +88,7 @@ class _Staged:
             before = self._filled(before, body, start)
         carried = [i for i, v in enumerate(before) if _is_carried(v)]
         kept = {i: v for i, v in enumerate(before) if i not in carried}
-        inits = [nest.map_structure(_init, before[i], expand_composites=True) for i in carried]
+        inits = [_as_carried(before[i]) for i in carried]
 
         def put(values: Iterable[Any]) -> None:
             self._put(self._whole(before, carried, values))
@@ -170,6 +170,8 @@ class _Staged:
             context.Enter()
             try:
                 with ordered(graph, None if graph._order is None else ProgramOrder()):
+                    # Numbers become tensors in the loop: what they decide is a branch in this iteration, too.
+                    self._put([_as_carried(v) if _is_carried(v) else v for v in before])
                     body(start)
                     after = self._get()
             finally:
@@ -194,8 +196,8 @@ def _is_leaf(leaf: Any) -> bool:
     return hasattr(leaf, "dtype") and hasattr(leaf, "shape") and not hasattr(leaf, "_as_graph_element")
 
 
-def _init(value: Any) -> Tensor:
-    return convert_to_tensor(value)
+def _as_carried(value: Any) -> Any:
+    return nest.map_structure(lambda leaf: convert_to_tensor(leaf), value, expand_composites=True)
 
 
 def _following(name: str, was: Any, value: Any, free: bool) -> Any:

@@ -253,3 +253,19 @@ def test_a_function_without_source_is_told(caplog: pytest.LogCaptureFixture) -> 
     assert _mapped(space["plain"]) == [2, 3, 4, 5] and not caplog.records
     assert _mapped(space["typed"]) == [False] * 4 and _mapped(space["typed"]) == [False] * 4
     assert [r.getMessage()[:32] for r in caplog.records] == ["AutoGraph leaves typed as it is,"]
+
+
+def _returns_from_a_count(n: Any) -> Any:
+    i = 0
+    while i < n:
+        i += 1
+        if i > 3:
+            return i * 100
+    return i
+
+
+def test_a_loop_that_returns_by_a_number_of_pythons() -> None:
+    """Before the loop it is a number, which decided at once that the loop never returns: it gave 0."""
+    for n, wanted in ((9, 400), (2, 2)):
+        with tf.Graph().as_default(), tf.Session() as session:
+            assert session.run(tf.function(_returns_from_a_count)(tf.constant(n))) == wanted
