@@ -107,7 +107,7 @@ class Function:
         if found is None:
             weak = _Method(self._python_function, instance)
             found = self._bound[instance] = Function(weak, self._signature, self._autograph)
-        return found
+        return _Bound(found, instance)
 
     def __repr__(self) -> str:
         return f"<tf.function {self.name!r}>"
@@ -219,6 +219,16 @@ class Function:
 
     def pretty_printed_concrete_signatures(self, verbose: bool = True) -> str:
         return "\n".join(f"{self.name}{text}" for text in sorted(map(repr, self._traced)))
+
+
+class _Bound(Function):
+    """An object's function, which it shares with others of them, and which keeps the object alive."""
+
+    __slots__ = ("_instance",)
+
+    def __init__(self, function: Function, instance: Any):
+        self.__dict__ = function.__dict__
+        self._instance = instance
 
 
 class ConcreteFunction:

@@ -258,3 +258,23 @@ def test_a_module_knows_its_variables_modules_and_names() -> None:
     assert net.same.apply(1.0).name == "dense_layer/out:0"
     with pytest.raises(ValueError, match="valid module name"):
         tf.Module("no name")
+
+
+def test_a_method_of_an_object_that_nobody_else_holds() -> None:
+    class Doubling:
+        @tf.function
+        def step(self, x: Any) -> Any:
+            return x * 2
+
+    with tf.Graph().as_default(), tf.Session() as session:
+        assert session.run(Doubling().step(tf.constant(4))) == 8
+        one = Doubling()
+        one.step(tf.constant(1))
+        step = one.step
+        assert step.experimental_get_tracing_count() == 1
+        gone = weakref.ref(one)
+        del one
+        assert gone() is not None
+        del step
+        gc.collect()
+        assert gone() is None
