@@ -293,3 +293,20 @@ def test_steps_that_fetch_other_things_update_the_same_tables(cluster: Any) -> N
                 session.run(fetches, {ids: batch})
             results[on] = [v.tobytes() for v in session.run(tables)]
     assert results[True] == results[False]
+
+
+@pytest.mark.parametrize("widths", [(0, 0), (0, 2)])
+def test_tables_without_columns(cluster: Any, graph: Any, widths: tuple[int, int]) -> None:
+    target = cluster(ps=1, worker=1)["worker0"].target
+    with tf.device(PS):
+        tables = [tf.Variable(tf.ones([60, width]), trainable=False) for width in widths]
+    with tf.device(WORKER):
+        ids = tf.placeholder(tf.int64, [None, 2], "ids")
+        thin = [tf.nn.embedding_lookup(t, ids[:, k : k + 1]) for k, t in enumerate(tables)]
+        flat = [tf.nn.embedding_lookup(t, ids[:, k]) for k, t in enumerate(tables)]
+        out = [tf.concat(flat, 1), tf.concat(thin, 2)] + ([] if any(widths) else [tf.concat(thin, 1)])
+    wanted = [(3, sum(widths)), (3, 1, sum(widths)), (3, 2, 0)]
+    with tf.Session(target) as session:
+        session.run(tf.global_variables_initializer())
+        for one, shape in zip(out, wanted):
+            assert session.run(one, {ids: [[1, 2], [3, 4], [1, 0]]}).shape == shape

@@ -53,8 +53,8 @@ class _Columns(ViewEdits):
 
     def _is_thin(self, gather: Op) -> bool:
         shape = self.view.shapes.of(gather.name)
-        if shape is None or len(shape) != 3 or shape[1] != 1 or not isinstance(shape[2], int):
-            return False
+        if shape is None or len(shape) != 3 or shape[1] != 1 or not self.width(gather.name):
+            return False  # nothing of no width: [-1, 0] says not how many rows that are
         axis = self.view.constant(gather.data[2]) if len(gather.data) == 3 else None
         return axis is not None and int(axis) == 0 and not gather.attr("batch_dims", 0) and self.is_free(gather)
 

@@ -39,15 +39,15 @@ def from_splits(regions: Regions, lookups: Iterable[tuple[str, str]]) -> Travell
 
 
 def _travelled(regions: Regions, name: str) -> tuple[str, list[int], list[int]]:
-    """Of a _SplitRows of matrices: the _DistinctIds that its rows are of, or _BagRows, whose they are, and their
-    widths; of anything else no name."""
+    """Of a _SplitRows of matrices that have columns: the _DistinctIds that its rows are of, or _BagRows, whose they
+    are, and their widths; of anything else no name."""
     split = regions.nodes[name]
     if split.op != "_SplitRows" or regions.is_fed(split.input[1]):
         return "", [], []
     ids, rows = regions.nodes[node_name(split.input[1])], split.attr["row_shapes"].list.shape
     if ids.op not in ("_DistinctIds", "_BagRows") or parse(split.input[1])[1] != 1:
         return "", [], []
-    if any(len(row.dim) != 1 for row in rows):
+    if any(len(row.dim) != 1 or not row.dim[0].size for row in rows):
         return "", [], []
     return ids.name, list(split.attr["of"].list.i), [row.dim[0].size for row in rows]
 
