@@ -130,7 +130,7 @@ class _Expressions(ast.NodeTransformer):
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
         node.decorator_list = [self.visit(d) for d in node.decorator_list]
         node.args = self._arguments(node.args)
-        _Function(node, self._called).run()
+        _Function(node, self._called, self._doubtful).run()
         return node
 
     def visit_AsyncFunctionDef(self, node: ast.AST) -> ast.AST:
@@ -140,10 +140,10 @@ class _Expressions(ast.NodeTransformer):
 
 
 class _Function:
-    """One function's statements. `state`: its names that may be assigned in a branch or a loop."""
+    """One function's statements. outer: names of the functions around that may be undefined."""
 
-    def __init__(self, function: ast.FunctionDef, called: bool):
-        self._function, self._called, self._count = function, called, 0
+    def __init__(self, function: ast.FunctionDef, called: bool, outer: frozenset[str] = frozenset()):
+        self._function, self._called, self._outer, self._count = function, called, outer, 0
 
     def run(self) -> None:
         function = self._function
@@ -157,7 +157,8 @@ class _Function:
         doubtful = (names.writes(branching) & bound) - arguments
         self._held = names.held_by_functions(body)
         self._known = bound | arguments | self._nonlocal | self._global
-        self._expressions = _Expressions(frozenset(doubtful), self._called)
+        outer = self._outer - bound - arguments - self._global
+        self._expressions = _Expressions(frozenset(doubtful | outer), self._called)
         docs = body[:1] if body and _is_docstring(body[0]) else []
         undefined = [_parsed(f"{name} = ag__.Undefined({name!r})", function)[0] for name in sorted(doubtful)]
         told = [s for s in body if isinstance(s, (ast.Global, ast.Nonlocal))]  # before their first use

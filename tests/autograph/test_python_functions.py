@@ -269,3 +269,20 @@ def test_a_loop_that_returns_by_a_number_of_pythons() -> None:
     for n, wanted in ((9, 400), (2, 2)):
         with tf.Graph().as_default(), tf.Session() as session:
             assert session.run(tf.function(_returns_from_a_count)(tf.constant(n))) == wanted
+
+
+def _reads_from_inside(x: Any) -> Any:
+    if len("a") > 1:
+        z = 1
+
+    def inner() -> Any:
+        return z
+
+    try:
+        return x + inner()
+    except NameError:
+        return x + 7
+
+
+def test_a_function_inside_reads_a_name_that_has_no_value() -> None:
+    assert _mapped(_reads_from_inside) == [7, 8, 9, 10]
