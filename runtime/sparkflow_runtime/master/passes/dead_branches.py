@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable
 
 import numpy as np
 
+from sparkflow_runtime.kernels import registry
 from sparkflow_runtime.wire import dtypes
 from sparkflow_runtime.wire.attrs import constant, encode
 from sparkflow_runtime.wire.edges import both_spellings, data_inputs, is_control, node_name, parse, with_inputs
@@ -56,7 +57,20 @@ class _Branches:
             return self.graph
         if any(port and name in merges for name, port in fetches):
             return self.graph
-        return self._written(alive, sides, merges)
+        out = self._written(alive, sides, merges)
+        return self.graph if self._loses_state(out, alive, kept) else out
+
+    @staticmethod
+    def _loses_state(out: NodeList, alive: Collection[str], kept: Iterable[str]) -> bool:
+        """Whether something that a step changes has led to nothing but sides that do not run, as the next element of an
+        iterator that only training takes: it is there for every step, whatever that is fed."""
+        nodes, needed, left = {n.name: n for n in out.node}, set[str](), list(kept)
+        while left:
+            if (name := left.pop()) in nodes and name not in needed:
+                needed.add(name)
+                left += map(node_name, nodes[name].input)
+        idle = (n.op for n in out.node if n.name in alive and n.name not in needed)
+        return any(registry.keeps_state(op) and op not in registry.VARIABLES for op in idle)
 
     def _in_loops(self) -> set[str]:
         """The nodes of loops: gradients keep by iteration what their conds decided."""

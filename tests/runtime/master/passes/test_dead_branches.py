@@ -156,3 +156,20 @@ def test_conds_of_loops_stay(graph: Any) -> None:
     out = WRITTEN["in a loop"](x, training)
     gradient = tf.gradients(tf.square(out), [x])
     assert ops([out, *gradient])["Switch"] == ops([out, *gradient], ("x:0", "training:0"))["Switch"]
+
+
+@pytest.mark.parametrize("feeds", [{}, {"training:0": False}])
+def test_what_only_a_dead_side_takes_still_changes(feeds: dict[str, bool]) -> None:
+    """As in TensorFlow, where what is outside of a cond runs whichever side does."""
+    with tf.Graph().as_default(), tf.Session() as session:
+        training = tf.placeholder_with_default(False, [], name="training")
+        count = tf.get_variable("count", initializer=0.0)
+        batch = tf.data.Dataset.range(10).make_one_shot_iterator().get_next()
+        seen = tf.assign_add(count, 1.0)
+        out = tf.cond(
+            training, lambda: (tf.identity(batch), tf.identity(seen)), lambda: (tf.constant(-1, tf.int64), 0.0)
+        )
+        session.run(tf.global_variables_initializer())
+        for _ in range(3):
+            assert session.run(out, feeds) == (-1, 0.0)
+        assert session.run([batch, count]) == [3, 3.0]
