@@ -8,12 +8,13 @@ from __future__ import annotations
 from typing import Any
 
 from sparkflow import logging
-from sparkflow.framework.graph import Operation, Tensor
+from sparkflow.framework.graph import Tensor
 from sparkflow.losses import Reduction
 from sparkflow.train.optimizer import GradsAndVars, Optimizer
+from sparkflow.train.wrapped_optimizer import WrappedOptimizer
 
 
-class CrossShardOptimizer(Optimizer):
+class CrossShardOptimizer(WrappedOptimizer):
     """Another optimizer, whose gradients are summed over the shards of a TPU; of the one shard here, itself.
 
     Raises ValueError where reduction is neither SUM nor MEAN, TypeError where opt is no Optimizer.
@@ -28,24 +29,11 @@ class CrossShardOptimizer(Optimizer):
             raise ValueError(f"Argument `reduction` should be one of {accepted}. Received: {reduction}")
         if not isinstance(opt, Optimizer):
             raise TypeError(f"CrossShardOptimizer only works with tf.train.Optimizer. Received: {opt}")
-        super().__init__(False, name)
-        self._opt = opt
+        super().__init__(opt, name)
 
     def compute_gradients(self, *args: Any, **kwargs: Any) -> GradsAndVars:
         logging.warning("CrossShardOptimizer: there are no TPUs here; the gradients are those of one shard.")
-        return self._opt.compute_gradients(*args, **kwargs)
-
-    def apply_gradients(self, *args: Any, **kwargs: Any) -> Operation:
-        return self._opt.apply_gradients(*args, **kwargs)
-
-    def get_slot(self, *args: Any, **kwargs: Any) -> Any:
-        return self._opt.get_slot(*args, **kwargs)
-
-    def get_slot_names(self) -> list[str]:
-        return self._opt.get_slot_names()
-
-    def variables(self) -> list[Any]:
-        return self._opt.variables()
+        return super().compute_gradients(*args, **kwargs)
 
 
 def cross_replica_sum(x: Tensor, group_assignment: Any = None, name: str | None = None) -> Tensor:

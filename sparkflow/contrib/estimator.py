@@ -31,7 +31,8 @@ from sparkflow.estimator.experimental import (
 from sparkflow.framework.graph import Operation
 from sparkflow.losses import Reduction
 from sparkflow.ops.clip import clip_by_global_norm
-from sparkflow.train.optimizer import GradsAndVars, Optimizer
+from sparkflow.train.optimizer import Optimizer
+from sparkflow.train.wrapped_optimizer import WrappedOptimizer
 
 _MEAN = Reduction.SUM_OVER_BATCH_SIZE
 LossFn = Callable[..., Any]
@@ -85,27 +86,15 @@ def multi_head(heads: Sequence[Head], head_weights: Sequence[float] | None = Non
     return MultiHead(heads, head_weights)
 
 
-class _Clipped(Optimizer):
+class _Clipped(WrappedOptimizer):
     def __init__(self, optimizer: Optimizer, clip_norm: float):
-        super().__init__(False, f"Clipped{optimizer.get_name()}")
-        self._opt, self._norm = optimizer, clip_norm
-
-    def compute_gradients(self, *args: Any, **kwargs: Any) -> GradsAndVars:
-        return self._opt.compute_gradients(*args, **kwargs)
+        super().__init__(optimizer, f"Clipped{optimizer.get_name()}")
+        self._norm = clip_norm
 
     def apply_gradients(self, grads_and_vars: Iterable[tuple[Any, Any]], *args: Any, **kwargs: Any) -> Operation:
         pairs = [*grads_and_vars]
         clipped, _ = clip_by_global_norm([gradient for gradient, _ in pairs], self._norm)
-        return self._opt.apply_gradients([*zip(clipped, (v for _, v in pairs))], *args, **kwargs)
-
-    def get_slot(self, *args: Any, **kwargs: Any) -> Any:
-        return self._opt.get_slot(*args, **kwargs)
-
-    def get_slot_names(self) -> list[str]:
-        return self._opt.get_slot_names()
-
-    def variables(self) -> list[Any]:
-        return self._opt.variables()
+        return super().apply_gradients([*zip(clipped, (v for _, v in pairs))], *args, **kwargs)
 
 
 def clip_gradients_by_norm(optimizer: Optimizer, clip_norm: float) -> Optimizer:

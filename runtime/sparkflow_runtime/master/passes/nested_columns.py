@@ -102,7 +102,8 @@ class _Concats(ViewEdits):
         inner = self.free(part, "ConcatV2")
         if inner is None or not self._is_of_columns(inner) or not self.view.same_place(inner, op):
             return [part]
-        return inner.data[:-1] if self.users[part] == [op] or self._looks_up(inner) else [part]
+        alone = self.users[part] == [op] or (self._looks_up(inner) and op.data.count(part) == 1)
+        return inner.data[:-1] if alone else [part]
 
     def _looks_up(self, concat: Op) -> bool:
         return all(e in self.view.ops and self.view.ops[e].op == "GatherV2" for e in concat.data[:-1])

@@ -126,3 +126,13 @@ def test_what_hints_name_inputs_of_stays(graph: Any) -> None:
     outer = tf.concat([given, inner], 1)
     outer.op._set_attr("_swap_to_host", tf.AttrValue(list=tf.AttrValue.ListValue(i=[1])))
     assert ops(optimized([outer]))["ConcatV2"] == 2
+
+
+def test_what_is_doubled_again_and_again_stays(graph: Any) -> None:
+    """Or a chain of twenty would have a million inputs."""
+    ids, tables = tf.placeholder(tf.int64, [None], "ids"), [tf.get_variable(f"t{k}", [5, 2]) for k in range(2)]
+    wide = tf.concat([tf.gather(t, ids) for t in tables], 1)
+    for _ in range(10):
+        wide = tf.concat([wide, wide], 1)
+    made = optimized([wide], ("ids:0",))
+    assert ops(made)["ConcatV2"] == 11 and max(len(n.input) for n in made.node) == 3
