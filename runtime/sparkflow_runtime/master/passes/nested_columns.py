@@ -18,7 +18,7 @@ from collections import defaultdict
 from itertools import pairwise
 from typing import NamedTuple
 
-from sparkflow_runtime.master.passes.symbols import words
+from sparkflow_runtime.master.passes.symbols import Symbols, words
 from sparkflow_runtime.master.passes.view import Op, View
 from sparkflow_runtime.master.passes.view_edits import ViewEdits
 from sparkflow_runtime.wire import dtypes
@@ -146,16 +146,23 @@ class _Slices(ViewEdits):
         first, second = self.bounds(whole), self.bounds(op)
         if first is None or second is None or len(first[0]) != len(second[0]):
             return
-        begins, sizes = [], []
-        for (at, size), (begin, wanted) in zip(zip(*first), zip(*second)):
+        source, begins, sizes = self.of(whole.data[0]), [], []
+        for axis, ((at, size), (begin, wanted)) in enumerate(zip(zip(*first), zip(*second))):
             if min(at, begin) < 0 or (size >= 0 and begin + max(wanted, 0) > size):
                 return  # it is for the kernel to say so
+            if size >= 0 and 0 <= wanted != size - begin and not self._holds(source, axis, at + size):
+                return  # the first may reach past its source, and the two as one would not
             begins.append(at + begin)
             sizes.append(wanted if wanted >= 0 or size < 0 else size - begin)
         self.joined[op.name] = begins, sizes
         op.data = [whole.data[0], self.constant(f"{op.name}/begin", op, begins)]
         op.data.append(self.constant(f"{op.name}/size", op, sizes))
         op.set("Index", dtypes.int32)
+
+    @staticmethod
+    def _holds(source: Symbols, axis: int, end: int) -> bool:
+        dim = source[axis] if axis < len(source) else None
+        return isinstance(dim, int) and end <= dim
 
     def bounds(self, op: Op) -> tuple[list[int], list[int]] | None:
         """Where a Slice begins, and its sizes, where constants say so."""

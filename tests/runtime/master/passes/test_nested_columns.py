@@ -136,3 +136,11 @@ def test_what_is_doubled_again_and_again_stays(graph: Any) -> None:
         wide = tf.concat([wide, wide], 1)
     made = optimized([wide], ("ids:0",))
     assert ops(made)["ConcatV2"] == 11 and max(len(n.input) for n in made.node) == 3
+
+
+def test_a_slice_that_reaches_past_the_rows_there_are(graph: Any) -> None:
+    rows = x()
+    part = tf.slice(tf.slice(rows, [0, 0], [10, 12]), [0, 2], [3, 4])
+    assert ops(optimized([part]))["Slice"] == 2
+    with tf.Session() as session, pytest.raises(tf.errors.InvalidArgumentError, match=r"size \(10, 12\)"):
+        session.run(part, {rows: X})  # of five rows
