@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -35,9 +35,29 @@ def feeds_of(graph: Graph, feed_dict: Any) -> dict[str, Any]:
     return feeds
 
 
+def feeds_in_order(graph: Graph, keys: Iterable[Any], values: Iterable[Any]) -> dict[str, Any]:
+    """The same of keys and their values side by side."""
+    feeds: dict[str, Any] = {}
+    for key, value in zip(keys, values, strict=True):
+        _add(graph, key, value, feeds)
+    return feeds
+
+
+def fed_tensors(graph: Graph, key: Any) -> list[Tensor]:
+    """All tensors that a key of any kind will be fed as. Raises TypeError and ValueError as fed_tensor does."""
+    parts = key if isinstance(key, (list, tuple)) else composite_parts(key)
+    for kind, _, _, names in CONVERSIONS:
+        if isinstance(key, kind) and names is not None:
+            parts = names(key)
+            break
+    if parts is None:
+        return [fed_tensor(graph, key)]
+    return [tensor for part in parts if part is not None for tensor in fed_tensors(graph, part)]
+
+
 def _add(graph: Graph, key: Any, value: Any, feeds: dict[str, Any]) -> None:
     """One key of any kind: a tensor, its name, a composite such as IndexedSlices, or a tuple of keys."""
-    for kind, _, feed_function in CONVERSIONS:
+    for kind, _, feed_function, _ in CONVERSIONS:
         if isinstance(key, kind) and feed_function is not None:
             for part, part_value in feed_function(key, value):
                 _add(graph, part, part_value, feeds)

@@ -36,7 +36,7 @@ class FetchPlan:
     def _map(self, fetch: Any) -> Rebuild:
         if isinstance(fetch, (Tensor, Operation, str)):
             return self._leaf(fetch)
-        for kind, fetch_function, _ in CONVERSIONS:
+        for kind, fetch_function, *_ in CONVERSIONS:
             if isinstance(fetch, kind):
                 found, contract = fetch_function(fetch)
                 return self._into(contract, found)
@@ -153,8 +153,8 @@ def register_output(op_type: str, wrap: Callable[[Any, Tensor, Any], Any]) -> No
     _OUTPUTS[op_type] = wrap
 
 
-# What a program has registered: (its class, fetch_function, feed_function), the last first.
-CONVERSIONS: list[tuple[type, Callable[[Any], tuple[Sequence[Any], Callable[[list[Any]], Any]]], Any]] = []
+# What a program has registered: (its class and the three functions), the last first.
+CONVERSIONS: list[tuple[type, Callable[[Any], tuple[Sequence[Any], Callable[[list[Any]], Any]]], Any, Any]] = []
 
 
 def register_session_run_conversion_functions(
@@ -164,11 +164,12 @@ def register_session_run_conversion_functions(
     feed_function_for_partial_run: Any = None,
 ) -> None:
     """Let sessions fetch and feed values of a type: fetch_function(it) -> (what to fetch, what makes its value of the
-    list of theirs); feed_function(it, value) -> [(what to feed, its value)]. Raises ValueError where it is registered.
+    list of theirs); feed_function(it, value) -> [(what to feed, its value)]; feed_function_for_partial_run(it) -> what
+    will be fed. Raises ValueError where it is registered.
     """
-    if any(issubclass(kind, tensor_type) for kind, _, _ in CONVERSIONS):
+    if any(issubclass(kind, tensor_type) for kind, *_ in CONVERSIONS):
         raise ValueError(f"{tensor_type} has already been registered so ignore it.")
-    CONVERSIONS.insert(0, (tensor_type, fetch_function, feed_function))
+    CONVERSIONS.insert(0, (tensor_type, fetch_function, feed_function, feed_function_for_partial_run))
 
 
 def composite_parts(key: Any) -> list[Any] | None:

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sparkflow.framework.graph import Graph, default_session, get_default_graph, session_as_default
+from sparkflow.framework.graph import Graph, Tensor, default_session, get_default_graph, session_as_default
 from sparkflow.framework.user_frame import place, retold
 from sparkflow.session.defaults import given_or_default
-from sparkflow.session.feeds import checked, fed_tensor, feeds_of
+from sparkflow.session.feeds import checked, fed_tensors, feeds_in_order, feeds_of
 from sparkflow.session.fetches import FetchPlan, FetchPlans
 from sparkflow.session.runtime import runtime
 from sparkflow_runtime.wire.collector import paused
@@ -92,7 +92,7 @@ class Session:
         return plan.rebuild(_python_values(values))
 
     def make_callable(self, fetches: Any, feed_list: Sequence[Any] | None = None, accept_options: bool = False) -> Any:
-        """A function of the values of `feed_list`, in order, that returns what `run(fetches)` would.
+        """A function of the values of `feed_list` (keys as those of feed_dict), in order: what `run(fetches)` returns.
 
         With accept_options it also takes `options` and `run_metadata` by name, as `run` does.
         """
@@ -100,17 +100,24 @@ class Session:
             raise TypeError(f"Argument `feed_list` must be a list or tuple, got {type(feed_list).__name__}")
         self._begin()
         plan = FetchPlan(self._graph, fetches, weakref.ref(self))
-        tensors = [fed_tensor(self._graph, f) for f in feed_list or ()]
+        keys = list(feed_list or ())
+        tensors = [tensor for key in keys for tensor in fed_tensors(self._graph, key)]
+        plain = all(isinstance(key, (str, Tensor)) for key in keys)
         prepared = self._runtime.prepare([t.name for t in tensors], plan.tensors, plan.targets)
 
         def call(*args: Any, options: Any = None, run_metadata: Any = None) -> Any:
             self._check_open()
-            if len(args) != len(tensors):
-                raise ValueError(f"This callable takes {len(tensors)} feeds, got {len(args)}")
+            if len(args) != len(keys):
+                raise ValueError(f"This callable takes {len(keys)} feeds, got {len(args)}")
             if not accept_options and (options is not None or run_metadata is not None):
                 raise TypeError("options and run_metadata: make this callable with accept_options=True")
             try:
-                values = prepared([checked(t, a) for t, a in zip(tensors, args)], options, run_metadata)
+                if plain:
+                    fed = [checked(t, a) for t, a in zip(tensors, args)]
+                else:  # a sparse placeholder is several tensors
+                    found = feeds_in_order(self._graph, keys, args)
+                    fed = [found[t.name] for t in tensors]
+                values = prepared(fed, options, run_metadata)
             except OpError as error:
                 raise self._explained(error) from error.__cause__
             return plan.rebuild(_python_values(values))
@@ -130,7 +137,7 @@ class Session:
         """
         self._begin()
         plan = FetchPlan(self._graph, fetches, weakref.ref(self))
-        fed = [fed_tensor(self._graph, feed).name for feed in feeds or ()]
+        fed = [tensor.name for feed in feeds or () for tensor in fed_tensors(self._graph, feed)]
         run = self._runtime.begin_partial(fed, plan.tensors, plan.targets)
         self._partial[run.handle] = run
         return run.handle

@@ -153,6 +153,25 @@ def test_make_callable(graph: Any) -> None:
             call(1)
 
 
+def test_callables_and_partial_runs_take_sparse_feeds(graph: Any) -> None:
+    sparse, ragged = tf.sparse_placeholder(tf.float32, [2, 3]), tf.ragged.placeholder(tf.int32, 1)
+    pair, v = (tf.placeholder(tf.float32), tf.placeholder(tf.float32)), tf.Variable(1.0)
+    value = tf.SparseTensorValue([[0, 1], [1, 2]], [1.0, 2.0], [2, 3])
+    rows, dense = tf.ragged.constant_value([[1], [2, 3]], dtype="int32"), [[0.0, 1.0, 0.0], [0.0, 0.0, 2.0]]
+    fetches = [tf.sparse_tensor_to_dense(sparse), tf.reduce_sum(ragged, 1), pair[0] - pair[1] + v]
+    with tf.Session() as session:
+        call = session.make_callable(fetches, [sparse, ragged, pair, v])
+        for _ in range(2):
+            a, b, c = call(value, rows, (5, 2), 10)
+            assert (a.tolist(), b.tolist(), c) == (dense, [1, 5], 13)
+        assert session.make_callable(pair[0] + 1, [(pair[0],)])([4]) == 5
+        with pytest.raises(ValueError, match="of 3 elements got a value of 2"):
+            call((1, 2), rows, (5, 2), 10)
+        handle = session.partial_run_setup(fetches[:2], [sparse, ragged])
+        assert session.partial_run(handle, fetches[0], {sparse: value}).tolist() == dense
+        assert session.partial_run(handle, fetches[1], {ragged: rows}).tolist() == [1, 5]
+
+
 def test_many_threads_run_one_session(graph: Any) -> None:
     v = tf.Variable(0, dtype=tf.int64)
     add = tf.assign_add(v, 1, use_locking=True).op
