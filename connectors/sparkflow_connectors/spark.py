@@ -32,7 +32,8 @@ from sparkflow_connectors.saved import load_model
 from sparkflow_connectors.schema import check_partitioning, resolve
 from sparkflow_connectors.spark_connect import driver_host
 from sparkflow_connectors.spark_errors import cancelled, lost, name_errors, noted, unread
-from sparkflow_connectors.spark_files import check_columns, parallelism, parquet_files
+from sparkflow_connectors.spark_executors import RETURN_TIMEOUT_S, await_slots
+from sparkflow_connectors.spark_files import check_columns, parquet_files
 from sparkflow_connectors.spark_group import JobGroup
 from sparkflow_connectors.spark_schema import arrow_schema, check_case, check_frame
 from sparkflow_connectors.spark_slots import LateTasks
@@ -70,7 +71,8 @@ def train(
     deals the rows round robin. order_by: a column that orders a worker's rows (needed for the same bits in every run).
     read_files: where the DataFrame is nothing but parquet files (see spark_files.py), and neither of these two columns
     is given, the tasks read them themselves: some times as fast, equally many rows each, and always in the same order.
-    slots: task slots of the cluster, where `defaultParallelism` does not tell. options: the fields of Job.
+    slots: task slots of the cluster, where Spark does not tell, as over Spark Connect with spark.default.parallelism.
+    options: the fields of Job.
     """
     schema = arrow_schema(df)
     if df.isStreaming:
@@ -215,16 +217,18 @@ class SparkEngine:
                 "spark.dynamicAllocation.enabled is true, with which Spark runs no barrier stage (SPARK-24942). "
                 "Set it to false for this application"
             )
-        slots = self._slots or parallelism(self._spark)
-        if slots is not None and slots < job.workers:
+        if self._slots is None:
+            await_slots(self._spark, job.workers)
+        elif self._slots < job.workers:
             raise InvalidArgumentError(
-                f"{job.workers} workers need {job.workers} task slots at once, and the cluster has {slots}. Use "
-                "fewer workers, "
-                "or give the application more cores (spark.executor.instances x spark.executor.cores, or local[N])"
+                f"{job.workers} workers need {job.workers} task slots at once, and slots={self._slots} says that the "
+                "cluster has fewer. Use fewer workers, or more slots"
             )
 
     def start(self, job: Job) -> SparkRun:
         with _jvm():
+            if self._slots is None:  # an attempt before may have ended with an executor
+                await_slots(self._spark, job.workers, RETURN_TIMEOUT_S)
             return SparkRun(self._spark, self._rows, job, self._source)
 
 

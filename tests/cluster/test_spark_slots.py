@@ -7,6 +7,8 @@ import logging
 import os
 import re
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -122,3 +124,27 @@ def _idle_pythons() -> list[psutil.Process]:
             if "pyspark.daemon" in " ".join(process.cmdline()):
                 found.append(process)
     return [p for p in found if p.ppid() in {daemon.pid for daemon in found}]
+
+
+PARALLEL = """
+from tests.cluster.conftest import small_model, small_table
+from sparkflow_connectors.java import ensure_java
+import sparkflow as tf
+from pyspark.sql import SparkSession
+
+ensure_java()
+builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
+spark = builder.config("spark.default.parallelism", "200").getOrCreate()
+rows = spark.createDataFrame(small_table(9))
+try:
+    tf.spark.train(rows, small_model(), label="late", workers=2, checkpoint_dir="/none")
+except tf.errors.InvalidArgumentError as error:
+    print(error.message)
+"""
+
+
+def test_a_default_parallelism_is_no_number_of_slots() -> None:
+    """By it, a training of too many workers began, and Spark refused it ten minutes later, without a word till then."""
+    command = [sys.executable, "-c", PARALLEL]
+    found = subprocess.run(command, capture_output=True, text=True, timeout=50, check=False)
+    assert found.stdout.startswith("2 workers need 2 task slots at once, and the cluster has 1. Use"), found.stderr
