@@ -9,7 +9,18 @@ from typing import Any
 from sparkflow.framework import shapes
 from sparkflow.framework.graph import Graph, Operation, Tensor, get_default_graph
 from sparkflow.framework.indexed_slices import IndexedSlices
-from sparkflow.ops import array, array_join, collective, control_flow, math, math_reduce, math_special, state, variables
+from sparkflow.ops import (
+    array,
+    array_join,
+    collective,
+    control_flow,
+    gathered_rows,
+    math,
+    math_reduce,
+    math_special,
+    state,
+    variables,
+)
 from sparkflow.ops.variables import Variable
 from sparkflow.train.optimizer import Optimizer
 from sparkflow.train.session_run_hook import SessionRunHook
@@ -75,15 +86,17 @@ class Means:
     def __init__(self, group: Group, sparse_as_dense: bool = False):
         self._group, self._dense = group, sparse_as_dense
 
-    def __call__(self, pairs: GradsAndVars) -> GradsAndVars:
+    def __call__(self, pairs: GradsAndVars, distinct: bool = False) -> GradsAndVars:
+        """distinct: whether a sparse gradient may come with the rows of one index added up: where nothing but an update
+        takes it. Norms would tell the difference."""
         means: set[Any] = get_default_graph().extra.setdefault("means_of_workers", set())
         if self._group.size == 1 or all(_tensor(grad) in means for grad, _ in pairs if grad is not None):
             return pairs
-        made = self._reduced(pairs)
+        made = self._reduced(pairs, distinct)
         means.update(_tensor(grad) for grad, _ in made if grad is not None)
         return made
 
-    def _reduced(self, pairs: GradsAndVars) -> GradsAndVars:
+    def _reduced(self, pairs: GradsAndVars, distinct: bool) -> GradsAndVars:
         if self._dense:
             pairs = [(_as_dense(grad, var), var) for grad, var in pairs]
         found: dict[int, Any] = {}
@@ -91,31 +104,22 @@ class Means:
         sparse = {i: g for i, (g, _) in enumerate(pairs) if isinstance(g, IndexedSlices)}
         for bucket in _buckets({i: dense[i] for i in reversed(dense)}):  # the last layers' come first
             found.update(zip(bucket, _packed([dense[i] for i in bucket], self._group.mean), strict=True))
-        found.update(self._gathered(sparse))
+        found.update(self._gathered(sparse, distinct))
         return [(found.get(i), var) for i, (_, var) in enumerate(pairs)]
 
-    def _gathered(self, sparse: dict[int, IndexedSlices]) -> dict[int, IndexedSlices]:
-        indices: dict[int, Tensor] = {}
-        values: dict[int, Tensor] = {}
-        for tensors, out in (({i: g.indices for i, g in sparse.items()}, indices),
-                             ({i: g.values for i, g in sparse.items()}, values)):  # fmt: skip
-            for bucket in _buckets(tensors):
-                out.update(zip(bucket, self._rows_of_all([tensors[i] for i in bucket]), strict=True))
+    def _gathered(self, sparse: dict[int, IndexedSlices], distinct: bool) -> dict[int, IndexedSlices]:
+        found: dict[int, IndexedSlices] = {}
         share = 1.0 / self._group.size
-        return {
-            i: IndexedSlices(values[i] * math.cast(share, values[i].dtype), indices[i], g.dense_shape)
-            for i, g in sparse.items()
-        }
-
-    def _rows_of_all(self, tensors: Sequence[Tensor]) -> list[Tensor]:
-        """Each tensor's rows on all workers; several travel as one, where each has as many rows everywhere."""
-        if len(tensors) == 1:
-            return [self._group.gather(tensors[0])]
-        flat = [array.reshape(t, [-1]) for t in tensors]
-        sizes = [_elements(t) for t in tensors]
-        all_of = array.reshape(self._group.gather(array_join.concat(flat, 0)), [self._group.size, sum(sizes)])
-        parts = array_join.split(all_of, sizes, 1)
-        return [array.reshape(p, [-1, *t.shape.as_list()[1:]]) for p, t in zip(parts, tensors, strict=True)]
+        for kind in gathered_rows.KINDS:
+            mine = {i: g for i, g in sparse.items() if gathered_rows.fits(g) and g.values.dtype.base_dtype == kind}
+            if mine:
+                made = gathered_rows.rows_of_all([*mine.values()], self._group.gather, share, distinct)
+                found.update(zip(mine, made, strict=True))
+        for i, g in sparse.items():
+            if i not in found:
+                values, indices = self._group.gather(g.values), self._group.gather(g.indices)
+                found[i] = IndexedSlices(values * math.cast(share, values.dtype), indices, g.dense_shape)
+        return found
 
 
 class DistributedOptimizer(Optimizer):
@@ -123,8 +127,9 @@ class DistributedOptimizer(Optimizer):
 
     optimizer: computes and applies the gradients. num_replicas: how many workers. timeout_s: after which a step fails
     with DeadlineExceededError naming the workers that did not come; 0 waits. group_key: for several groups at once.
-    Small dense gradients of one dtype travel packed. A sparse gradient (IndexedSlices) becomes the rows of all workers,
-    in the workers' order; sparse_as_dense adds the whole table instead, which pays for small ones.
+    Small dense gradients of one dtype travel packed, and sparse ones (IndexedSlices) of all tables together: they
+    become the rows of all workers, in the workers' order; in `minimize` those of one index are added up, before they
+    travel and after. sparse_as_dense adds the whole table instead, which pays for small ones.
     The variables must begin alike on all workers: see `broadcast_global_variables`. Nobody else initializes a worker's
     variables, so a MonitoredTrainingSession is given is_chief=True on every worker, and a checkpoint_dir on one.
     What a step updates besides, such as moving averages of batch normalization, each worker has of its own rows.
@@ -141,7 +146,15 @@ class DistributedOptimizer(Optimizer):
     ):
         super().__init__(False, name or f"Distributed{optimizer.get_name()}")
         self._opt, self._num_replicas = optimizer, num_replicas
-        self._means = Means(Group(num_replicas, group_key, timeout_s), sparse_as_dense)
+        self._means, self._minimizes = Means(Group(num_replicas, group_key, timeout_s), sparse_as_dense), False
+
+    def minimize(self, *args: Any, **kwargs: Any) -> Operation:
+        """As Optimizer.minimize."""
+        self._minimizes = True
+        try:
+            return super().minimize(*args, **kwargs)
+        finally:
+            self._minimizes = False
 
     def compute_gradients(self, *args: Any, **kwargs: Any) -> GradsAndVars:
         """As Optimizer.compute_gradients, of all workers: the same on each."""
@@ -149,7 +162,7 @@ class DistributedOptimizer(Optimizer):
         if self._num_replicas == 1:
             return pairs
         with get_default_graph().name_scope(self._name + "_all_reduce"):
-            return self._means(pairs)
+            return self._means(pairs, distinct=self._minimizes)
 
     def apply_gradients(
         self, grads_and_vars: Iterable[tuple[Any, Any]], global_step: Variable | None = None, name: str | None = None

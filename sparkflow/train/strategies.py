@@ -129,7 +129,7 @@ class MultiWorkerMirroredStrategy(Strategy):
 
         group = Group(self.num_replicas_in_sync, timeout_s=self._timeout_s)
         with get_default_graph().name_scope("replicas_all_reduce"):
-            return Means(group)(list(grads_and_vars))
+            return Means(group)(list(grads_and_vars), distinct=True)
 
     def statistics(self, values: Sequence[Any]) -> list[Any]:
         """The means of all workers' values; as they are in a loop or a branch, where others may be elsewhere."""

@@ -11,6 +11,8 @@ import pytest
 import sparkflow as tf
 from sparkflow import distribute
 from sparkflow.train import distributed_optimizer
+from sparkflow_runtime.master.passes import Optimizer
+from sparkflow_runtime.master.prune import prune
 from tests.session.test_collectives import workers  # noqa: F401 - a fixture
 
 ROWS, STEPS, BATCH = 50, 5, 8
@@ -63,14 +65,41 @@ def test_two_workers_are_one_with_their_rows(workers: Any, make: Any, options: A
         np.testing.assert_allclose(value, alone[name], rtol=1e-3, atol=1e-5)
 
 
-def test_one_message_for_all_small_gradients() -> None:
+@pytest.mark.parametrize("batch", [BATCH, None])
+def test_one_message_for_all_small_gradients(batch: int | None) -> None:
     with tf.Graph().as_default() as graph:
-        ids, labels = tf.placeholder(tf.int64, [BATCH]), tf.placeholder(tf.float32, [BATCH])
-        opt = distribute.DistributedOptimizer(tf.train.GradientDescentOptimizer(0.1), 2)
-        opt.minimize(loss_of(ids, labels, 1))
+        ids, labels = tf.placeholder(tf.int64, [batch], "ids"), tf.placeholder(tf.float32, [batch], "labels")
+        opt = distribute.DistributedOptimizer(tf.train.AdagradOptimizer(0.1), 2)
+        train_op = opt.minimize(loss_of(ids, labels, 1))
         types = [op.type for op in graph.get_operations()]
+        nodes = {n.name: n for n in graph.as_graph_def(add_shapes=True).node}
     assert types.count("CollectiveReduce") == 1
     assert types.count("CollectiveGather") == 2, "indices of both tables, and their rows"
+    feeds = ["ids:0", "labels:0"]
+    pruned = prune(nodes, feeds, [], [train_op.name])
+    made = {n.op for n in Optimizer().optimize_placed(pruned, feeds, [], [train_op.name]).node}
+    assert "_ApplyDistinct" in made
+    assert not made & {"_SplitRows", "_SplitIds", "Unique", "_FusedSparseApply"}, "the rows go to it as they came"
+
+
+def test_who_takes_gradients_gets_all_workers_rows(workers: Any) -> None:  # noqa: F811
+    """As they are, one worker's after the other's: clipping by their norm is as of all rows in one batch."""
+
+    def run(rank: int, target: str) -> list[Any]:
+        table, other = tf.Variable(np.ones((4, 2), "f")), tf.Variable(np.ones((5, 3), "f"))
+        opt = distribute.DistributedOptimizer(tf.train.GradientDescentOptimizer(1.0), 2, timeout_s=20)
+        ids = tf.placeholder(tf.int32, [None])
+        losses = [tf.reduce_sum(tf.nn.embedding_lookup(t, i)) for t, i in ((table, ids), (other, [[3, 3], [0, 1]]))]
+        grads = [g for g, _ in opt.compute_gradients(tf.add_n(losses))]
+        norm = tf.global_norm(grads)
+        with tf.Session(target) as session:
+            session.run(tf.global_variables_initializer())
+            return session.run([grads[0].indices, grads[0].values, grads[1].indices, norm], {ids: [2] * (rank + 1)})
+
+    for first, rows, second, norm in _on_both(workers, run):
+        assert (first.tolist(), rows.tolist()) == ([2, 2, 2], [[0.5, 0.5]] * 3)
+        assert second.tolist() == [3, 3, 0, 1] * 2
+        assert norm == pytest.approx(np.sqrt((3 * 2 + 8 * 3) * 0.25))
 
 
 def test_buckets() -> None:

@@ -13,18 +13,18 @@ import weakref
 from collections.abc import Callable, Sequence
 from itertools import pairwise, repeat
 from operator import attrgetter, is_
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from sparkflow_runtime.kernels.crew import crew, table_of
-from sparkflow_runtime.kernels.distinct_loops import merge_rows, room_to_merge
+from sparkflow_runtime.kernels.distinct_loops import merge_rows
 from sparkflow_runtime.kernels.distinct_rows import Parts, SplitRows
-from sparkflow_runtime.kernels.memory import memory, position, positions
+from sparkflow_runtime.kernels.memory import position, positions
+from sparkflow_runtime.kernels.merging import Givers, Merged, merged
 from sparkflow_runtime.kernels.parallel import filling
 from sparkflow_runtime.kernels.registry import EVERY_INPUT, Node, asynchronous, bound
 from sparkflow_runtime.kernels.row_loops import FLOATS, unsigned
-from sparkflow_runtime.kernels.updates import HANDED_OVER, even_ranges, flat_ids, same
+from sparkflow_runtime.kernels.updates import flat_ids, same
 from sparkflow_runtime.resources.accumulators import Accumulator, SparseAccumulator
 from sparkflow_runtime.resources.groups import as_op_error
 from sparkflow_runtime.resources.joint_takes import JointTake, Part, Together, add_parts
@@ -35,7 +35,6 @@ Array = Any
 Wait = Callable[..., None]
 Given = Sequence[tuple[Any, list[Any]]]  # accumulators, with the contributions of each in the order of the sum
 _CPU = ("CPU",)
-_NUMBERS = np.dtype(np.uint64)
 
 
 @bound("_AccumulateDistinct", refs=EVERY_INPUT, devices=_CPU)
@@ -118,73 +117,13 @@ def _averages(
     ]
 
 
-class _Givers(NamedTuple):
-    """Who gives what, as merge_rows takes it. held: the arrays that the positions are of."""
-
-    widths: Array
-    starts: Array
-    ends: Array
-    at: Array
-    held: list[Any]
-
-    def of(self, a: int, b: int) -> _Givers:
-        """Those of tables a to b."""
-        givers = len(self.at) // len(self.widths)
-        mine = slice(a * givers, b * givers)
-        return _Givers(self.widths[a:b], self.starts[mine], self.ends[mine], self.at[mine], self.held)
-
-
-class _Merged(NamedTuple):
-    rows: Array
-    ids: Array
-    counts: Array
-
-
-class _Merge:
-    """One call of the loop, and the room for what it makes. each: how many ids each table is given."""
-
-    def __init__(self, givers: _Givers, each: Array, dtype: Any, mean: bool):
-        self._rows = np.empty(int((each * givers.widths).sum()), dtype)
-        self._sums, self._counts = np.empty(len(each) + 1, np.uint64), np.empty(len(each), np.uint64)
-        self._distinct, times = np.empty((2, int(each.sum())), np.uint64)
-        self._sums[0] = position(self._rows)
-        who = givers.widths, memory(_NUMBERS), givers.starts, givers.ends, givers.at
-        heads = np.empty(room_to_merge(int(each.max())), np.uint64)
-        self.arguments = memory(dtype), *who, self._sums, self._distinct, self._counts, times, heads, int(mean)
-
-    @property
-    def words(self) -> tuple[int, ...]:
-        """The arguments as the crew takes them."""
-        return (*map(id, self.arguments[:-1]), self.arguments[-1])
-
-    def merged(self) -> _Merged:
-        counts = self._counts.view(np.int64)
-        items = int(self._sums[-1]) - int(self._sums[0])
-        return _Merged(self._rows[:items], self._distinct[: int(counts.sum())].view(np.int64), counts)
-
-
-def _merged(given: Given, threads: int = 1) -> _Merged:
-    """The averages of accumulators of one type and reduction, one's after the other's. threads: that may be at it where
-    there is much to do; each has tables of its own."""
+def _merged(given: Given, threads: int = 1) -> Merged:
+    """The averages of accumulators of one type and reduction, one's after the other's."""
     dtype, mean = given[0][0].dtype.np, given[0][0].reduction == "MEAN"
-    givers = _as_they_came(given) or _collected(given)
-    each = (givers.ends - givers.starts).reshape(len(given), -1).sum(1)
-    items = each * givers.widths
-    shared = threads > 1 and items.sum() >= HANDED_OVER and crew.ready(threads)
-    ranges = even_ranges(items) if shared else [(0, len(given))]
-    merges = [_Merge(givers.of(a, b), each[a:b], dtype, mean) for a, b in ranges]
-    address = merge_rows.entry(merges[0].arguments[:-1]) if len(merges) > 1 else 0
-    if address:
-        crew.run(table_of([(address, merge.words) for merge in merges]))
-    else:
-        for merge in merges:
-            merge_rows(*merge.arguments)
-    if len(merges) == 1:
-        return merges[0].merged()
-    return _Merged(*map(np.concatenate, zip(*(merge.merged() for merge in merges))))
+    return merged(_as_they_came(given) or _collected(given), dtype, mean, threads)
 
 
-def _as_they_came(given: Given) -> _Givers | None:
+def _as_they_came(given: Given) -> Givers | None:
     """Where all accumulators have their parts of the same arrays: these."""
     contributions = [some for _, some in given]
     if len(set(map(len, contributions))) != 1:
@@ -203,13 +142,13 @@ def _as_they_came(given: Given) -> _Givers | None:
     ids, rows = (positions([*arrays]) for arrays in zip(*(together[:2] for together in came)))
     widths, begins, _, at, _, ends = columns
     starts, ends, at = ((column + place).reshape(-1) for column, place in ((begins, ids), (ends, ids), (at, rows)))
-    return _Givers(widths[:, 0].copy(), starts, ends, at, [*came])
+    return Givers(widths[:, 0].copy(), starts, ends, at, [*came])
 
 
 _TOGETHER, _TABLE = attrgetter("together"), attrgetter("table")
 
 
-def _collected(given: Given) -> _Givers:
+def _collected(given: Given) -> Givers:
     """From wherever they are; an accumulator with fewer contributions than others gets empty ones."""
     most, dtype = max(len(contributions) for _, contributions in given), given[0][0].dtype.np
     nothing = np.empty(0, np.int64), np.empty(0, dtype)
@@ -219,7 +158,7 @@ def _collected(given: Given) -> _Givers:
     starts = starts + np.uint64(position(ids))
     widths = unsigned([math.prod(some[0][1].shape[1:]) for some in pairs])
     values = [np.ascontiguousarray(rows) for _, rows in flat]
-    return _Givers(widths, starts[:-1], starts[1:], positions(values), [ids, values])
+    return Givers(widths, starts[:-1], starts[1:], positions(values), [ids, values])
 
 
 def _apart(given: Given) -> list[list[Array]]:

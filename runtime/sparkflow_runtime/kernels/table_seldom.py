@@ -20,6 +20,7 @@ from sparkflow_runtime.kernels import (
     feature,
     files,
     fourier,
+    gathered_rows,
     image,
     image_boxes,
     image_colours,

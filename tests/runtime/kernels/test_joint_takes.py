@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import sparkflow_runtime.kernels.table  # noqa: F401  (fills the kernel table)
-from sparkflow_runtime.kernels import joint_takes
+from sparkflow_runtime.kernels import joint_takes, merging
 from sparkflow_runtime.kernels.crew import Crew
 from sparkflow_runtime.kernels.distinct_loops import merge_rows
 from sparkflow_runtime.kernels.registry import Node, find
@@ -142,8 +142,8 @@ def test_what_is_held_is_nobody_elses_memory() -> None:
 
 @pytest.mark.parametrize("reduction", ["MEAN", "SUM"])
 def test_threads_make_the_same_averages(crew: Crew, reduction: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(joint_takes, "crew", crew)
-    monkeypatch.setattr(joint_takes, "HANDED_OVER", 1)
+    monkeypatch.setattr(merging, "crew", crew)
+    monkeypatch.setattr(merging, "HANDED_OVER", 1)
     handed: list[int] = []
     monkeypatch.setattr(crew, "run", lambda table: (handed.append(len(table)), Crew.run(crew, table)))
     merge_rows.wait(60)
