@@ -15,7 +15,7 @@ from sparkflow.framework.apply import convert_to_tensor
 from sparkflow.framework.graph import Tensor, get_default_graph
 from sparkflow.framework.sparse_tensor import SparseTensor
 from sparkflow.grads.gradients import gradients as _gradients
-from sparkflow.keras import learning, nets, recurrence, settings
+from sparkflow.keras import beginnings, learning, nets, recurrence, settings
 from sparkflow.keras.calls import numbered
 from sparkflow.ops import (
     activations,
@@ -68,13 +68,15 @@ _session: list[Session] = []
 
 
 def get_session() -> Any:
-    """The default session, else the one that was set, else one that is made and kept."""
+    """The default session, else the one that was set, else one that is made and kept. Variables that Keras made and
+    that have no value in it yet are initialized."""
     found = graphs.default_session()
-    if found is not None:
-        return found
-    if not _session or _session[0].graph is not get_default_graph():
-        set_session(Session())
-    return _session[0]
+    if found is None:
+        if not _session or _session[0].graph is not get_default_graph():
+            set_session(Session())
+        found = _session[0]
+    initialize(found)
+    return found
 
 
 def set_session(session: Any) -> None:
@@ -92,6 +94,7 @@ def eval(x: Any) -> Any:
 
 
 get_value = eval
+tracked, initialize = beginnings.tracked, beginnings.initialize
 
 
 def batch_get_value(tensors: Sequence[Any]) -> list[Any]:
@@ -129,7 +132,7 @@ def _kind(dtype: Any) -> Any:
 
 
 def variable(value: Any, dtype: Any = None, name: str | None = None, constraint: Any = None) -> Any:
-    return variables.Variable(value, dtype=_kind(dtype), name=name, constraint=constraint)
+    return tracked(variables.Variable(value, dtype=_kind(dtype), name=name, constraint=constraint))
 
 
 def placeholder(shape: Any = None, ndim: int | None = None, dtype: Any = None, name: str | None = None) -> Tensor:

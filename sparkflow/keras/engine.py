@@ -31,6 +31,7 @@ _KNOWN = (
     *("input_shape", "batch_input_shape", "input_dim", "batch_size", "weights", "activity_regularizer", "autocast"),
     *("input_length", "dynamic"),
 )
+_NO_PARTS = ("_nodes", "_given", "_compiled", "_compile_arguments", "_extra_metrics", "loss")  # of what a layer holds
 
 
 class _Calls(local):
@@ -57,6 +58,7 @@ class Layer(base.Layer):
 
     supports_masking = False
     stateful = False
+    _measures = False  # a metric's variables are no layer's
     _inputs_may_be_whole = False  # whether numbers stay numbers: of what is looked up
 
     _given: tuple[tuple[Any, ...], dict[str, Any]]
@@ -234,6 +236,7 @@ class Layer(base.Layer):
             synchronization=synchronization,
             aggregation=aggregation,
         )
+        backend.tracked(variable)
         penalty = regularizers.get(regularizer)
         if penalty is not None:
             with get_default_graph().name_scope(f"{variable.op.name.rpartition('/')[2]}/Regularizer"):
@@ -276,9 +279,9 @@ class Layer(base.Layer):
         """The layers among its attributes, and in their lists and dictionaries, each once, in order."""
         found: dict[int, base.Layer] = {}
         for key, value in vars(self).items():
-            if key not in ("_nodes", "_given"):
+            if key not in _NO_PARTS:
                 collect(value, base.Layer, found)
-        return list(found.values())
+        return [layer for layer in found.values() if not getattr(layer, "_measures", False)]
 
     def _own(self, trained: bool) -> list[Variable]:
         """Its variables by add_weight, then those that are its attributes."""
@@ -370,7 +373,11 @@ class Layer(base.Layer):
             bound = inspect.signature(type(self).__init__).bind(self, *args, **kwargs)
             bound.apply_defaults()
             given = dict(list(bound.arguments.items())[1:])
-            config = {**given.pop("kwargs", {}), **given, **config}
+            further = {**given.pop("kwargs", {}), **given}
+            if hasattr(self, "kind"):
+                return {**further, **config}
+            named = by_name(type(self), further.pop("args", ()), tuple(further))
+            config = {**further, **named, **config}
         return config
 
     @classmethod
@@ -380,3 +387,14 @@ class Layer(base.Layer):
         named = list(inspect.signature(cls.__init__).parameters)[1:]
         first = [given.pop(name) for name in named[: named.index("args")]] if further else []
         return cls(*first, *further, **given)
+
+
+def by_name(kind: type, values: tuple[Any, ...], known: tuple[str, ...]) -> dict[str, Any]:
+    """Arguments that a class passes on by place, by the names that the classes above give them."""
+    names: list[str] = []
+    for above in kind.__mro__:
+        make: Any = vars(above).get("__init__", object.__init__)
+        names += [
+            n for n in list(inspect.signature(make).parameters)[1:] if n not in (*names, *known, "args", "kwargs")
+        ]
+    return dict(zip(names, values))
