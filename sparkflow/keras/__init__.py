@@ -1,7 +1,8 @@
-"""tf.keras: what graph-mode programs take of it: layers and models that are called on tensors, data, categories,
-activations, initializers, penalties, constraints, losses, and functions of tensors by Keras' names.
+"""tf.keras as graph-mode programs use it: layers and models that are called on tensors, or compiled and fitted; with
+optimizers, losses, metrics, callbacks, activations, initializers, penalties, constraints, data, functions of tensors.
 
-Models are not compiled and fitted: tf.train's optimizers and tf.estimator train what they compute.
+Models are trained in the session of `backend.get_session()`, in this process; tf.train's optimizers and tf.estimator
+train what they compute across a cluster.
 """
 
 from __future__ import annotations
@@ -10,8 +11,8 @@ from importlib import import_module
 from typing import Any
 
 _PARTS = (
-    *("activations", "backend", "constraints", "datasets", "initializers", "layers", "losses", "models"),
-    *("regularizers", "utils"),
+    *("activations", "backend", "callbacks", "constraints", "datasets", "initializers", "layers", "losses", "metrics"),
+    *("models", "optimizers", "regularizers", "utils"),
 )
 _NAMES = {"Input": "layers", "Model": "models", "Sequential": "models"}
 

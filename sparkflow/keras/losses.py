@@ -246,3 +246,20 @@ def get(identifier: Any) -> Any:
     if found is None or getattr(found, "__module__", None) != __name__ or identifier.startswith("_"):
         raise ValueError(f"Unknown loss function: {identifier!r}")
     return found
+
+
+def serialize(loss: Any) -> Any:
+    if isinstance(loss, Loss):
+        return {"class_name": type(loss).__name__, "config": loss.get_config()}
+    return loss.__name__
+
+
+def deserialize(config: Any, custom_objects: dict[str, Any] | None = None) -> Any:
+    """Raises ValueError on an unknown name."""
+    known = custom_objects or {}
+    if isinstance(config, str):
+        return known.get(config) or get(config)
+    kind = known.get(config["class_name"]) or globals().get(config["class_name"])
+    if kind is None:
+        raise ValueError(f"Unknown loss class: {config['class_name']!r}; name it in custom_objects")
+    return kind(**config["config"])

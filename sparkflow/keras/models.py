@@ -1,20 +1,25 @@
-"""tf.keras.models: Model and Sequential, layers made of layers. They are called and hold variables; a tf.train
-optimizer trains what they compute."""
+"""tf.keras.models: Model and Sequential, layers made of layers. What they compute is trained by `fit`, or by a tf.train
+optimizer in a session."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from sparkflow.framework import nest, shapes
 from sparkflow.framework.graph import Operation, Tensor, get_default_graph
-from sparkflow.keras import backend
+from sparkflow.keras import backend, configs, saving
 from sparkflow.keras.calls import Node, mask_of, once
 from sparkflow.keras.engine import Layer
 from sparkflow.keras.layers.core import Input, InputLayer
+from sparkflow.keras.training import Trained
+from sparkflow.ops.variables import Variable
+
+_NOT_KEPT = ("loss", "optimizer", "history")  # of a model's attributes, in checkpoints
 
 
-class Model(Layer):
+class Model(Trained, Layer):
     """Model(inputs, outputs): what lies between tensors made by `Input` and tensors that layers made of them; called on
     others, it is computed of those with the same variables. Or a class with layers as attributes and a `call`.
 
@@ -47,11 +52,14 @@ class Model(Layer):
         given = nest.flatten(inputs)
         if len(given) != len(starts):
             raise ValueError(f"Model {self.name} takes {len(starts)} inputs, got {len(given)}")
-        now: dict[Tensor, Any] = dict(zip(starts, given))
         masks = nest.flatten(mask) if mask is not None else []
         for x, m in zip(given, masks):
             if m is not None:
                 x._keras_mask = m
+        return self._computed(dict(zip(starts, given)))
+
+    def _computed(self, now: dict[Tensor, Any], layer_for: Callable[[Any], Any] = lambda layer: layer) -> Any:
+        """The outputs where tensors of the model are what `now` says, by layer_for(layer) instead of each layer."""
         for step in self._steps:
             if isinstance(step, Operation):
                 _again(step, now)
@@ -65,11 +73,47 @@ class Model(Layer):
             said = step.kwargs.get("training")
             if said is not None:
                 kwargs["training"] = said
-            out = step.layer(
+            out = layer_for(step.layer)(
                 nest.map_structure(swapped, step.inputs), *nest.map_structure(swapped, step.args), **kwargs
             )
             now.update(zip(nest.flatten(step.outputs), nest.flatten(out)))
+        assert self._ends is not None
         return nest.map_structure(lambda y: now.get(y, y), self._ends[1])
+
+    # ------------------------------------------------------------------ configs and files
+
+    def get_config(self) -> dict[str, Any]:
+        """Raises NotImplementedError for a class with a `call` of its own."""
+        return configs.config_of(self)
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any], custom_objects: dict[str, Any] | None = None) -> Any:
+        return configs.made_by(cls, config, custom_objects)
+
+    def to_json(self, **kwargs: Any) -> str:
+        """What model_from_json makes the model of, without its weights."""
+        return json.dumps(configs.plain(self), default=configs.plain, **kwargs)
+
+    def save(
+        self, filepath: Any, overwrite: bool = True, include_optimizer: bool = True, save_format: Any = None
+    ) -> None:
+        saving.save(self, filepath, overwrite, include_optimizer, save_format)
+
+    def save_weights(self, filepath: Any, overwrite: bool = True, save_format: Any = None) -> None:
+        saving.save_weights(self, filepath, overwrite, save_format)
+
+    def load_weights(self, filepath: Any, by_name: bool = False, skip_mismatch: bool = False) -> None:
+        saving.load_weights(self, filepath, by_name, skip_mismatch)
+
+    def _named_parts(self) -> list[tuple[str, object]] | None:
+        """As TensorFlow names what checkpoints of models hold."""
+        if self._ends is None and type(self) is not Sequential:
+            held = [(k, v) for k, v in sorted(vars(self).items()) if not k.startswith("_") and k not in _NOT_KEPT]
+            return [(k, v) for k, v in held if isinstance(v, (Layer, Variable, dict, list, tuple))]
+        layers = self.layers
+        weighty = [la for la in layers if la.weights]
+        named: list[tuple[str, object]] = [(f"layer_with_weights-{i}", la) for i, la in enumerate(weighty)]
+        return [*named, *((f"layer-{i}", la) for i, la in enumerate(layers))]
 
     def compute_mask(self, inputs: Any, mask: Any = None) -> Any:
         return None  # each output has its own already
@@ -137,14 +181,6 @@ class Model(Layer):
         print_fn(f"Non-trainable params: {_numbers(self.non_trainable_variables):,}")
         print_fn("_" * line_length)
 
-    def __getattr__(self, name: str) -> Any:
-        if name in ("compile", "fit", "fit_generator", "evaluate", "predict", "train_on_batch", "save", "save_weights"):
-            raise AttributeError(
-                f"tf.keras models have no {name!r} here: call the model on tensors and train what it gives with a "
-                "tf.train optimizer in a tf.Session, or in an Estimator's model_fn; tf.train.Saver saves its variables"
-            )
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-
 
 def _numbers(variables: Sequence[Any]) -> int:
     return sum(shapes.product(v.shape.as_list()) for v in variables)
@@ -180,6 +216,19 @@ class Sequential(Model):
             self._ends = (self._ends[0], layer(self._ends[1]))
             self.built = True
 
+    def _sequence_config(self) -> dict[str, Any]:
+        layers = [configs.plain(layer) for layer in self.layers]
+        if self._ends is not None:
+            first = self._ends[0]
+            head = {"batch_input_shape": list(backend.int_shape(first) or ()), "dtype": first.dtype.base_dtype.name,
+                    "sparse": False, "name": first._keras_history.layer.name}  # fmt: skip
+            layers = [{"class_name": "InputLayer", "config": head}, *layers]
+        return {"name": self.name, "layers": layers}
+
+    @classmethod
+    def _base(cls) -> type[Model]:
+        return Model
+
     def pop(self) -> None:
         """Without the last layer. Raises TypeError where there is none."""
         if not self._layers:
@@ -199,6 +248,21 @@ class Sequential(Model):
         for layer in self._layers:
             out = layer(out)
         return out
+
+
+def clone_model(model: Any, input_tensors: Any = None, clone_function: Callable[[Any], Any] | None = None) -> Any:
+    return configs.cloned(model, input_tensors, clone_function)
+
+
+def model_from_json(json_string: str, custom_objects: dict[str, Any] | None = None) -> Any:
+    return configs.model_of(json.loads(json_string), custom_objects)
+
+
+def model_from_config(config: dict[str, Any], custom_objects: dict[str, Any] | None = None) -> Any:
+    return configs.model_of(config, custom_objects)
+
+
+load_model, save_model = saving.load_model, saving.save
 
 
 # ---------------------------------------------------------------------- what lies between

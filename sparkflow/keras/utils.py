@@ -10,7 +10,13 @@ from typing import Any
 
 import numpy as np
 
+from sparkflow.keras.configs import custom_object_scope, get_custom_objects
+from sparkflow.keras.progress import Progbar
 from sparkflow_runtime.wire.errors import DataLossError, UnavailableError
+
+__all__ = ["CustomObjectScope", "Progbar", "Sequence", "custom_object_scope", "get_custom_objects", "get_file"]
+__all__ += ["normalize", "to_categorical"]
+CustomObjectScope = custom_object_scope
 
 
 def to_categorical(y: Any, num_classes: int | None = None, dtype: Any = "float32") -> np.ndarray:
@@ -30,6 +36,21 @@ def normalize(x: np.ndarray, axis: int = -1, order: int = 2) -> np.ndarray:
     norms = np.atleast_1d(np.linalg.norm(x, order, axis))
     norms[norms == 0] = 1
     return x / np.expand_dims(norms, axis)
+
+
+class Sequence:
+    """Batches by their number: a subclass says __len__ and __getitem__(index), and what on_epoch_end does."""
+
+    def __getitem__(self, index: int) -> Any:
+        raise NotImplementedError(f"{type(self).__name__} does not say its batches: define __getitem__(index)")
+
+    def __len__(self) -> int:
+        raise NotImplementedError(f"{type(self).__name__} does not say how many batches it has: define __len__()")
+
+    def on_epoch_end(self) -> None: ...
+
+    def __iter__(self) -> Any:
+        return (self[i] for i in range(len(self)))
 
 
 def get_file(

@@ -33,6 +33,9 @@ def children(value: Any) -> list[tuple[str, Any]]:
     if isinstance(value, Optimizer):
         return sorted((name, var) for (name, _), var in value._non_slot.items())
     if isinstance(value, Tracked):
+        named = value._named_parts()
+        if named is not None:
+            return named
         held = [(name, part) for name, part in sorted(vars(value).items()) if not name.startswith("_")]
         return [(name, part) for name, part in held if value._holds_nothing_else or _holds(part)]
     raise ValueError(

@@ -1,5 +1,5 @@
-"""Computes values.json by TensorFlow: `python -m tests.keras.compute_values`, where tensorflow-cpu and tf-keras are
-installed: that is Keras 2, which `make oracle` does without."""
+"""Computes values.json and training_values.json by TensorFlow: `python -m tests.keras.compute_values`, where
+tensorflow-cpu and tf-keras are installed: that is Keras 2, which `make oracle` does without."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ import os
 from pathlib import Path
 from typing import Any
 
-from tests.keras import layer_cases, model_programs
+from tests.keras import layer_cases, model_programs, training_programs
 
 VALUES = Path(__file__).parent / "values.json"
+TRAINED = Path(__file__).parent / "training_values.json"
 
 
 def _rounded(value: Any) -> Any:
@@ -28,8 +29,13 @@ def main() -> None:
     tf.disable_v2_behavior()
     found = {name: layer_cases.run(tf, tf.keras, case) for name, case in layer_cases.CASES.items()}
     found |= {f"program {name}": model_programs.run(tf, tf.keras, name) for name in model_programs.PROGRAMS}
+    _write(VALUES, found)
+    _write(TRAINED, {name: training_programs.run(tf, tf.keras, name) for name in training_programs.PROGRAMS})
+
+
+def _write(path: Path, found: dict[str, Any]) -> None:
     lines = ",\n".join(f"{json.dumps(name)}: {json.dumps(_rounded(value))}" for name, value in found.items())
-    VALUES.write_text(f"{{\n{lines}\n}}\n", encoding="utf-8")
+    path.write_text(f"{{\n{lines}\n}}\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -85,8 +85,8 @@ def test_what_cannot_be_had(home: Path, tmp_path: Path) -> None:
         keras.utils.get_file("other", source.as_uri(), file_hash="0" * 64)
     with pytest.raises(tf.errors.UnavailableError, match="by hand"):
         keras.utils.get_file("never", (tmp_path / "nowhere").as_uri())
-    with pytest.raises(AttributeError, match=r"no 'callbacks' here, but activations, .* tf.estimator train models"):
-        _ = keras.callbacks
+    with pytest.raises(AttributeError, match=r"no 'applications' here, but activations, .* tf.estimator train models"):
+        _ = keras.applications
 
 
 def test_initializers_by_fans(graph: Any) -> None:

@@ -10,7 +10,7 @@ from sparkflow.framework import nest
 from sparkflow.framework.graph import Tensor, get_default_graph
 from sparkflow.framework.scopes import snake_case
 from sparkflow.framework.shapes import TensorShape
-from sparkflow.keras.engine import Layer
+from sparkflow.keras.engine import Layer, by_name
 from sparkflow.keras.layers.cells import GRUCell, LSTMCell, SimpleRNNCell, StackedRNNCells, _Cell, _zeros
 from sparkflow.keras.recurrence import rnn
 from sparkflow.layers.input_spec import InputSpec
@@ -165,6 +165,18 @@ class _OfOneCell(RNN):
         super().__init__(make(units, *args, **kwargs, **inner), **outer)
         self.input_spec = InputSpec(ndim=3)
         self.units = units
+
+    def get_config(self) -> dict[str, Any]:
+        """With the cell's arguments by their names, defaults too: newer versions of Keras have others."""
+        config = super().get_config()
+        defaults = {
+            key: p.default
+            for kind in reversed(self.kind.__mro__)
+            if kind.__module__ == _Cell.__module__
+            for key, p in signature(vars(kind).get("__init__", object.__init__)).parameters.items()
+            if p.default is not p.empty
+        }
+        return {**defaults, **by_name(self.kind, config.pop("args", ()), ("units",)), **config}
 
 
 class SimpleRNN(_OfOneCell):
