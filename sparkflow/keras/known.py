@@ -24,6 +24,7 @@ class Known:
     _compile_arguments: dict[str, Any] | None = None
     _fed: list[Tensor] | None = None
     _fed_names: list[str]
+    _made_since: dict[bool, list[list[Any]]] = {}  # noqa: RUF012 - updates and losses of each way; replaced, not changed
     updates: list[Any]
     losses: list[Any]
     trainable_weights: list[Any]
@@ -78,30 +79,36 @@ class Known:
         if self._ends is not None:
             return self.outputs
         if training not in self._found:
-            before = len(self.updates), len(self.losses)
+            before = {id(v) for v in (*self.updates, *self.losses)}
             call: Any = self
             out = call(self._given_inputs, training=training)
             self._found[training] = nest.flatten(out)
-            self._made_since = getattr(self, "_made_since", {})
-            self._made_since[training] = self.updates[before[0] :], self.losses[before[1] :]
+            new = [[v for v in found if id(v) not in before] for found in (self.updates, self.losses)]
+            self._made_since = {**self._made_since, training: new}
         return self._found[training]
 
     def _updates_for(self, training: bool) -> list[Any]:
-        return once([u for u in self._since(training, 0, self.updates) if u is not None])
+        return self._own_to(training, 0, self.updates)
 
     def _losses_for(self, training: bool) -> list[Any]:
-        return once(self._since(training, 1, self.losses))
+        return self._own_to(training, 1, self.losses)
 
-    def _since(self, training: bool, which: int, everything: list[Any]) -> list[Any]:
-        """Of one way to call the model: without what the other way made."""
-        other = {id(v) for v in getattr(self, "_made_since", {}).get(not training, ((), ()))[which]}
-        own = {id(v) for v in getattr(self, "_made_since", {}).get(training, ((), ()))[which]}
-        return [v for v in everything if id(v) not in other or id(v) in own]
+    def _own_to(self, training: bool, which: int, everything: list[Any]) -> list[Any]:
+        """Without what was made when layers were called on other tensors than the model's inputs, or the other way."""
+        fed = {id(x) for x in self._input_tensors()}
+        made = {way: {id(v) for v in parts[which]} for way, parts in self._made_since.items()}
+        found = []
+        for v in once([v for v in everything if v is not None]):
+            needs = placeholders(v)
+            of_other_way = id(v) in made.get(not training, ()) and id(v) not in made.get(training, ())
+            if all(id(x) in fed for x in needs) and not (needs and of_other_way):
+                found.append(v)
+        return found
 
     def _state_updates(self) -> list[Any]:
         """Of layers that keep states from batch to batch."""
         keeping = [layer for layer in self._everything() if getattr(layer, "_keeps_states", False)]
-        return [u for layer in keeping for u in layer._state_updates]
+        return self._own_to(False, 0, [u for layer in keeping for u in layer._state_updates])
 
     def _everything(self) -> list[Any]:
         found: list[Any] = []
@@ -111,9 +118,6 @@ class Known:
             found.append(layer)
             todo += layer._children() if hasattr(layer, "_children") else []
         return once(found)
-
-    def _trained_names(self) -> tuple[str, ...]:
-        return tuple(v.op.name for v in self.trainable_weights)
 
     def reset_states(self) -> None:
         """The states of its stateful layers."""
@@ -144,3 +148,18 @@ class Known:
     def _metric_tensors(self, training: bool) -> list[Tensor]:
         last = {id(m): v for m, v in self._added()}
         return [last[id(m)] for m in self._added_metrics()]
+
+
+def placeholders(value: Any) -> list[Tensor]:
+    """The tensors that have to be fed for it."""
+    found, todo = [], [getattr(value, "op", value)]
+    seen = set(todo)
+    while todo:
+        op = todo.pop()
+        if op.type == "Placeholder":
+            found.append(op.outputs[0])
+        for before in (*(x.op for x in op.inputs), *op.control_inputs):
+            if before not in seen:
+                seen.add(before)
+                todo.append(before)
+    return found

@@ -221,8 +221,10 @@ def test_wrong_uses_say_what_is_wrong(graph: Any) -> None:
         layers.Add()(x)
     with pytest.raises(ValueError, match="list of exactly 2 inputs, got 3"):
         layers.Subtract()([x, x, x])
-    with pytest.raises(NotImplementedError, match="return_state=True gives the states"):
-        layers.LSTM(2, stateful=True)
+    with pytest.raises(ValueError, match="a stateful RNN needs to know its batch size"):
+        layers.LSTM(2, stateful=True)(tf.placeholder(tf.float32, [None, 2, 3]))
+    with pytest.raises(AttributeError, match="must be stateful"):
+        layers.LSTM(2).reset_states()
     with pytest.raises(ValueError, match="initial_state has 1 states, the cell 2"):
         layers.LSTM(2)(tf.ones([1, 2, 3]), initial_state=[tf.ones([1, 2])])
     with pytest.raises(ValueError, match="known number of steps"):

@@ -291,6 +291,81 @@ def frozen_layers(tf: Any, keras: Any) -> Any:
     return [_fitted(model, "mse", Y), model.get_weights(), len(model.trainable_weights)]
 
 
+@program
+def penalties_of_classes(tf: Any, keras: Any) -> Any:
+    """Of a variable they count however the model is called; of outputs, for that call."""
+    la = keras.layers
+
+    class Net(keras.Model):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            penalized = {"kernel_regularizer": "l2", "activity_regularizer": "l1"}
+            self.first = la.Dense(3, kernel_initializer=_w(tf), **penalized)
+            self.norm, self.last = la.BatchNormalization(), la.Dense(1, kernel_initializer=_w(tf, 1))
+
+        def call(self, x: Any, training: Any = None) -> Any:
+            h = self.norm(self.first(x), training=training)
+            self.add_loss(tf.reduce_mean(h * h))
+            return self.last(h)
+
+    model = Net()
+    return [_fitted(model, "mse", Y), model.get_weights()]
+
+
+@program
+def called_elsewhere_too(tf: Any, keras: Any) -> Any:
+    la = keras.layers
+    model = keras.Sequential(
+        [
+            la.Dense(3, input_shape=(6,), kernel_initializer=_w(tf), activity_regularizer="l2"),
+            la.BatchNormalization(),
+            la.Dense(1, kernel_initializer=_w(tf, 1)),
+        ]
+    )
+    model(tf.placeholder(tf.float32, [None, 6]))
+    return [_fitted(model, "mse", Y), model.get_weights()]
+
+
+def _stateful(kind: str) -> Program:
+    def run(tf: Any, keras: Any) -> Any:
+        la = keras.layers
+        given = {"kernel_initializer": _w(tf), "recurrent_initializer": _w(tf, 1)}
+        first = getattr(la, kind)(3, stateful=True, batch_input_shape=(10, 4, 6), **given)
+        model = keras.Sequential([first, la.Dense(1, kernel_initializer=_w(tf, 2))])
+        model.compile("sgd", "mse")
+        x = wave(50, 4, 6)
+        history = model.fit(x, Y, batch_size=10, epochs=2, shuffle=False, verbose=0).history
+        found = [model.predict(x, batch_size=10) for _ in range(2)]
+        model.reset_states()
+        found += [model.predict(x, batch_size=10), model.evaluate(x, Y, batch_size=10, verbose=0)]
+        first.reset_states([np.ones((10, 3)) for _ in first.states])
+        return [history, found, model.predict_on_batch(x[:10]), [v.name for v in model.weights]]
+
+    return run
+
+
+PROGRAMS |= {f"stateful {kind}": _stateful(kind) for kind in ("LSTM", "GRU", "SimpleRNN")}
+
+
+@program
+def sequence_to_sequence(tf: Any, keras: Any) -> Any:
+    la = keras.layers
+    given = {"kernel_initializer": _w(tf), "recurrent_initializer": _w(tf, 1)}
+    a, b = keras.Input((None, 6)), keras.Input((None, 6))
+    _, h, c = la.LSTM(3, return_state=True, **given)(a)
+    decoder = la.LSTM(3, return_sequences=True, return_state=True, **given)
+    last = la.Dense(2, activation="softmax", kernel_initializer=_w(tf, 3))
+    model = keras.Model([a, b], last(decoder(b, initial_state=[h, c])[0]))
+    model.compile("rmsprop", "categorical_crossentropy")
+    labels = np.eye(2)[(wave(20, 5) > 0).astype(int)]
+    history = model.fit([wave(20, 4, 6), wave(20, 5, 6)], labels, batch_size=7, epochs=2, verbose=0).history
+    states = keras.Model(a, [h, c]).predict(wave(1, 4, 6))
+    p, q = keras.Input((3,)), keras.Input((3,))
+    out, h2, c2 = decoder(b, initial_state=[p, q])
+    step = keras.Model([b, p, q], [last(out), h2, c2])
+    return [history, states, step.predict([wave(1, 1, 6), *states])]
+
+
 # ---------------------------------------------------------------------- where batches come from
 
 

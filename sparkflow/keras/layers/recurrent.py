@@ -6,15 +6,19 @@ from collections.abc import Sequence
 from inspect import signature
 from typing import Any
 
+import numpy as np
+
 from sparkflow.framework import nest
 from sparkflow.framework.graph import Tensor, get_default_graph
 from sparkflow.framework.scopes import snake_case
 from sparkflow.framework.shapes import TensorShape
+from sparkflow.keras import backend
 from sparkflow.keras.engine import Layer, by_name
 from sparkflow.keras.layers.cells import GRUCell, LSTMCell, SimpleRNNCell, StackedRNNCells, _Cell, _zeros
 from sparkflow.keras.recurrence import rnn
 from sparkflow.layers.input_spec import InputSpec
 from sparkflow.ops import array, array_join, math, operators  # noqa: F401 - x + y on tensors
+from sparkflow_runtime.wire.edges import KEPT_READ
 
 
 class RNN(Layer):
@@ -22,7 +26,9 @@ class RNN(Layer):
 
     return_sequences: all outputs, [batch, steps, units]. return_state: the last states as well, in a list behind the
     output. go_backwards: from the last step, and so the outputs. unroll: without a loop. The first states are zeros;
-    initial_state of the call, or a list [inputs, *states], says others. Raises NotImplementedError where stateful.
+    initial_state of the call, or a list [inputs, *states], says others. stateful: each batch begins with the states
+    that the one before ended with, until reset_states; the batch's size must be known (batch_input_shape), and a
+    session of yours runs the layer's `updates`.
     """
 
     supports_masking = True
@@ -41,15 +47,13 @@ class RNN(Layer):
         cell = StackedRNNCells(cell) if isinstance(cell, (list, tuple)) else cell
         if not hasattr(cell, "call") or not hasattr(cell, "state_size"):
             raise ValueError(f"An RNN's cell needs `call` and `state_size`, got {cell!r}")
-        if stateful:
-            raise NotImplementedError(
-                f"{type(self).__name__}: stateful layers are not written; return_state=True gives the states, and "
-                "initial_state takes them in the next call"
-            )
         zero = kwargs.pop("zero_output_for_mask", False)
         super().__init__(**kwargs)
         self.cell, self.return_sequences, self.return_state = cell, return_sequences, return_state
         self.go_backwards, self.unroll, self.time_major, self._zero = go_backwards, unroll, time_major, zero
+        self.stateful = self._keeps_states = stateful
+        self._kept: list[Any] = []  # the states of a stateful layer, variables
+        self._state_updates: list[Any] = []
 
     def __call__(self, inputs: Any, *args: Any, initial_state: Any = None, constants: Any = None, **kwargs: Any) -> Any:
         """inputs: the sequence, or a list of it and the first states."""
@@ -75,7 +79,7 @@ class RNN(Layer):
         first = nest.flatten(inputs)[0]
         sizes = self.cell.state_size
         if initial_state is None:
-            states = self._zeros(first, sizes)
+            states = [_read(v) for v in self._states_kept(first)] if self.stateful else self._zeros(first, sizes)
         else:
             given = nest.flatten(initial_state)
             if len(given) != len(nest.flatten(sizes)):
@@ -102,6 +106,10 @@ class RNN(Layer):
         finally:
             if plain:
                 self.cell.end()
+        if self.stateful:
+            for kept, value in zip(self._states_kept(first), new):
+                self._state_updates.append(kept.assign(value).op)
+                self.add_update(self._state_updates[-1])
         out = outputs if self.return_sequences else last
         return [out, *new] if self.return_state else out
 
@@ -142,7 +150,48 @@ class RNN(Layer):
         out = TensorShape([*(around if self.return_sequences else [batch]), width])
         return [out, *(TensorShape([batch, size]) for size in sizes)] if self.return_state else out
 
-    states = property(lambda self: [None] * len(nest.flatten(self.cell.state_size)))
+    def _states_kept(self, first: Tensor) -> list[Any]:
+        """Made once. Raises ValueError where the batch's size is not known."""
+        if not self._kept:
+            batch = (first._shape or (None, None))[1 if self.time_major else 0]
+            if batch is None:
+                raise ValueError(
+                    f"{self.name}: a stateful RNN needs to know its batch size. Give batch_input_shape to the first "
+                    "layer, or batch_shape to Input"
+                )
+            kind = first.dtype.base_dtype.name if first.dtype.is_floating else backend.floatx()
+            sizes = nest.flatten(self.cell.state_size)
+            with get_default_graph().control_dependencies(None):
+                self._kept = [backend.variable(np.zeros([batch, int(n)], kind), kind, f"state_{i}")
+                              for i, n in enumerate(sizes)]  # fmt: skip
+        return self._kept
+
+    @property
+    def states(self) -> list[Any]:
+        return list(self._kept) or [None] * len(nest.flatten(self.cell.state_size))
+
+    def reset_states(self, states: Any = None) -> None:
+        """To zeros, or to these values. Raises AttributeError where the layer is not stateful, ValueError where it was
+        never called, or the values' count or shapes differ."""
+        if not self.stateful:
+            raise AttributeError(f"Layer {self.name} must be stateful: it has no states to reset")
+        if not self._kept:
+            raise ValueError(f"Layer {self.name} has no states yet: call it on a batch of known size first")
+        given = [np.zeros(v.shape.as_list()) for v in self._kept] if states is None else states
+        given = list(given) if isinstance(given, (list, tuple)) else [given]
+        if [np.shape(v) for v in given] != [tuple(v.shape.as_list()) for v in self._kept]:
+            raise ValueError(
+                f"Layer {self.name} expects states of shapes {[v.shape.as_list() for v in self._kept]}, got "
+                f"{[np.shape(v) for v in given]}"
+            )
+        backend.batch_set_value(list(zip(self._kept, given)))
+
+
+def _read(variable: Any) -> Tensor:
+    """What it is now: gradients need that after the batch's end has changed it."""
+    value = array.identity(variable._ref())
+    value.op.attrs[KEPT_READ] = True
+    return value
 
 
 _OF_RNN = ("return_sequences", "return_state", "go_backwards", "stateful", "unroll", "time_major")
@@ -278,6 +327,11 @@ class Bidirectional(Layer):
             self.forward_layer.cell._first_weights = list(weights[:half])
             self.backward_layer.cell._first_weights = list(weights[half:])
         self.return_sequences, self.return_state = layer.return_sequences, layer.return_state
+        self.stateful = layer.stateful
+
+    def reset_states(self) -> None:
+        self.forward_layer.reset_states()
+        self.backward_layer.reset_states()
 
     def call(  # type: ignore[override]
         self, inputs: Any, mask: Any = None, training: Any = None, initial_state: Any = None
