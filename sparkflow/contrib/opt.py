@@ -69,15 +69,17 @@ class DecoupledWeightDecayExtension:
     def _apply_dense(self, grad: Tensor, var: Variable) -> Any:
         if not self._decays(var):
             return super()._apply_dense(grad, var)  # type: ignore[misc]
-        less = state.assign_sub(var, self._decay(var) * var.value())
+        with get_default_graph().control_dependencies([grad]):  # which the variable before the step belongs to
+            less = state.assign_sub(var, self._decay(var) * var.value())
         with get_default_graph().control_dependencies([less]):
             return super()._apply_dense(grad, var)  # type: ignore[misc]
 
     def _apply_sparse(self, grad: IndexedSlices, var: Variable) -> Any:
         if not self._decays(var):
             return super()._apply_sparse(grad, var)  # type: ignore[misc]
-        rows = self._decay(var) * array_slice.gather(var, grad.indices)
-        less = state.scatter_sub(var, grad.indices, rows)
+        with get_default_graph().control_dependencies([grad.values]):
+            rows = self._decay(var) * array_slice.gather(var, grad.indices)
+            less = state.scatter_sub(var, grad.indices, rows)
         with get_default_graph().control_dependencies([less]):
             return super()._apply_sparse(grad, var)  # type: ignore[misc]
 

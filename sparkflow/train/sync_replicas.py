@@ -18,6 +18,8 @@ there at the start (num_tokens=0). Then, for step k:
 4. So an accumulator has one gradient of each replica when it gives its average, its step number drops none, and each
    average is summed in the order of the replicas' ranks, whatever the order of arrival (see the accumulators).
 
+5. What an optimizer changes without a look at the gradients waits for them too (_wait_behind).
+
 So the variables after update k are a function of those after update k-1 and of the replicas' batches, bit for bit. That
 is not said of what the steps themselves assign beside it: moving averages of batch normalization on a server are moved
 by one replica after the other, as they come.
@@ -47,6 +49,7 @@ from sparkflow_runtime.wire.collector import paused
 from sparkflow_runtime.wire.devices import DeviceSpec
 
 _CHIEFS = ("chief", "master")
+_ENTRANCES = ("Switch", "RefSwitch", "Enter", "RefEnter")  # to a branch or loop
 
 
 class SyncReplicasOptimizer(Optimizer):
@@ -145,10 +148,12 @@ class SyncReplicasOptimizer(Optimizer):
         for grad, var in pairs:
             with _on(graph, var):
                 taken.append(None if grad is None else self._accumulate(grad, var, rank, scope, sent, accumulators))
-        averages = self._wait_for_all(graph, taken, [var for _, var in pairs])
+        averages, gates = self._wait_for_all(graph, taken, [var for _, var in pairs])
         with _on(graph, self._global_step):
+            before = graph.version
             with self._own_names():
                 update = self._opt.apply_gradients(zip(averages, [v for _, v in pairs]), self._global_step)
+            _wait_behind(gates, averages, update, graph.operations_since(before))
             self._make_token_queues(worker, scope)
             train_op = self._take_token(graph, rank, sent)
             with graph.control_dependencies([update]):
@@ -193,23 +198,24 @@ class SyncReplicasOptimizer(Optimizer):
         return dense.take_grad(self._needed)
 
     @staticmethod
-    def _wait_for_all(graph: Graph, taken: list[Any], held: list[Any]) -> list[Any]:
-        """The averages, none passed on before all are there. Each device hears that from every other one by itself, and
-        no device waits for what another one does with it."""
+    def _wait_for_all(graph: Graph, taken: list[Any], held: list[Any]) -> tuple[list[Any], dict[str, Operation]]:
+        """The averages, none passed on before all are there, and what waits for that on each device. Each hears it from
+        every other one by itself, and none waits for what another one does with it."""
         by_device: dict[str, list[Any]] = {}
         for average, var in zip(taken, held, strict=True):
             if average is not None:
                 by_device.setdefault(var.device, []).append((average, var))
         with graph.name_scope("barrier"):
             here = [control_flow.group(*(average for average, _ in some)) for some in by_device.values()]
-            gates = {}
+            gates: dict[str, Operation] = {}
             for device, some in by_device.items():
                 with _on(graph, some[0][1]), graph.control_dependencies(here):
                     gates[device] = control_flow.no_op("all_there")
-            return [
+            averages = [
                 None if average is None else control_flow.with_dependencies([gates[var.device]], average)
                 for average, var in zip(taken, held)
             ]
+        return averages, gates
 
     def _make_token_queues(self, worker: DeviceSpec, scope: str) -> None:
         """One queue a replica where all are waited for and have a name, else one for all: then nobody may be missed."""
@@ -341,6 +347,30 @@ class _on:
     def __exit__(self, *error: Any) -> None:
         self._device.__exit__(*error)
         self._reset.__exit__(*error)
+
+
+def _wait_behind(gates: dict[str, Operation], averages: list[Any], update: Operation, made: list[Operation]) -> None:
+    """Have what an update changes whatever the gradients are, as the decay of weights or of a slot, wait for them too.
+
+    It would be done as soon as the chief asks for the update: while replicas still read, and once more than there were
+    updates in what is saved then. made: the ops of the update, in the order in which they were made.
+    """
+    tensors = [t for a in averages for t in ((a.values, a.indices) if isinstance(a, IndexedSlices) else [a])]
+    behind = {*gates.values(), *(t.op for t in tensors if t is not None)}
+    initializers, todo = set(made) - {update}, [update]
+    while todo:
+        op = todo.pop()
+        found = {*(t.op for t in op.inputs), *op.control_inputs} & initializers
+        initializers -= found
+        todo += found
+    for op in made:
+        if op in initializers:
+            continue
+        if any(t.op in behind for t in op.inputs) or any(c in behind for c in op.control_inputs):
+            behind.add(op)
+        elif op._get_control_flow_context() is None and (op.spec.ref_inputs() or op.type in _ENTRANCES):
+            op.add_control_input(gates.get(op.device) or next(iter(gates.values())))
+            behind.add(op)
 
 
 def _worker_of(probe: Tensor, pairs: list[tuple[Any, Any]]) -> DeviceSpec:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import numpy as np
@@ -49,6 +50,27 @@ def test_weights_decay_on_their_own(graph: Any) -> None:
         lambda w: tf.reduce_sum(w), 1, decay_var_list=[other],
     )  # fmt: skip
     np.testing.assert_allclose(spared, start - 0.1)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_weights_decay_after_they_were_read(cluster: Any, graph: Any, sparse: bool) -> None:
+    """Also where the step begins with something slow, and the weights are elsewhere."""
+
+    def late(x: Any) -> Any:
+        time.sleep(0.2)
+        return x
+
+    with tf.device("/job:ps/task:0"):
+        w = tf.Variable(np.ones((3, 2), np.float32))
+    with tf.device("/job:worker/task:0"):
+        begun = tf.py_func(late, [tf.constant(0, tf.int64)], tf.int64)
+        with tf.control_dependencies([begun]):
+            some = tf.gather(w, tf.range(2, dtype=tf.int64) + begun) if sparse else w * (tf.cast(begun, tf.float32) + 1.0)
+            loss = tf.reduce_sum(some)
+    train = tf.contrib.opt.MomentumWOptimizer(0.5, 0.1, 0.9).minimize(loss)
+    with tf.Session(cluster(ps=1, worker=1)["worker0"].target) as session:
+        session.run(tf.global_variables_initializer())
+        assert session.run([loss, train])[0] == (4 if sparse else 6)
 
 
 def test_nadam_and_adamax(graph: Any) -> None:

@@ -1,0 +1,70 @@
+"""What updates of synchronous replicas change whatever the gradients are: it waits for these all the same."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import sparkflow as tf
+
+
+def decayed(is_sync: bool) -> Any:
+    return tf.contrib.opt.MomentumWOptimizer(0.1, 0.1, 0.9)
+
+
+def nadam(is_sync: bool) -> Any:
+    """Of a sparse gradient, the moments of all rows decay."""
+    return tf.contrib.opt.NadamOptimizer(0.1)
+
+
+class Forgetful(tf.train.GradientDescentOptimizer):
+    """Halves what it trains before each step, in a branch. waits: for the gradients."""
+
+    def __init__(self, waits: bool):
+        super().__init__(0.1)
+        self._waits = waits
+
+    def apply_gradients(self, pairs: Any, global_step: Any = None, name: str | None = None) -> Any:
+        pairs = list(pairs)
+        held, first = [v for _, v in pairs], [grad.op for grad, _ in pairs] if self._waits else []
+        halve = lambda: tf.group(*(v.assign(v * 0.5) for v in held))  # noqa: E731
+        with tf.control_dependencies(first):
+            halved = tf.cond(held[1][0, 0] > -10.0, halve, tf.no_op)
+        with tf.control_dependencies([halved]):
+            return super().apply_gradients(pairs, global_step, name)
+
+
+def forgetful(is_sync: bool) -> Any:
+    return Forgetful(waits=not is_sync)
+
+
+def values(make: Callable[[bool], Any], is_sync: bool) -> list[list[np.ndarray]]:
+    """All variables after each of three steps, some time later."""
+    with tf.Graph().as_default():
+        step, ids = tf.train.get_or_create_global_step(), tf.placeholder(tf.int64, [None])
+        table = tf.get_variable("table", initializer=np.ones((4, 2), np.float32))
+        w = tf.get_variable("w", initializer=np.ones((2, 1), np.float32))
+        loss = tf.reduce_sum(tf.square(tf.matmul(tf.nn.embedding_lookup(table, ids), w)))
+        optimizer = tf.train.SyncReplicasOptimizer(make(True), 1) if is_sync else make(False)
+        train = optimizer.minimize(loss, step)
+        hooks = [optimizer.make_session_run_hook(True, num_tokens=0)] if is_sync else []
+        kept = sorted(tf.global_variables(), key=lambda v: v.name)
+        found = []
+        with tf.train.MonitoredTrainingSession(hooks=hooks) as session:
+            for k in range(3):
+                session.run(train, {ids: [k, k + 1]})
+                time.sleep(0.1 * is_sync)  # the chief has asked for the next update
+                found.append(session.run(kept))
+        return found
+
+
+@pytest.mark.parametrize("make", [decayed, nadam, forgetful])
+def test_what_needs_no_gradient_waits_for_them(make: Callable[[bool], Any]) -> None:
+    """Else replicas would read it, and checkpoints have it, half updated."""
+    for found, want in zip(values(make, True), values(make, False), strict=True):
+        for a, b in zip(found, want, strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-7)
