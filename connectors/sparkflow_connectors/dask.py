@@ -39,6 +39,7 @@ from sparkflow_connectors.dask_slots import (
     workers_now,
 )
 from sparkflow_connectors.dask_tfrecord import read_tfrecord, to_tfrecord
+from sparkflow_connectors.dask_threads import await_threads
 from sparkflow_connectors.job import Job, job_of
 from sparkflow_connectors.local import as_table, with_predictions
 from sparkflow_connectors.model import Model
@@ -114,19 +115,7 @@ class DaskEngine:
             return str(probe.getsockname()[0])
 
     def check(self, job: Job) -> None:
-        slots = sum(info["nthreads"] for info in workers_now(self._client).values())
-        if not slots:
-            raise InvalidArgumentError(
-                f"{job.workers} workers need as many threads of Dask workers, and this Dask cluster has no worker now. "
-                "Ctrl-C, or interrupting a notebook's kernel, ends the workers of a LocalCluster, and Dask starts no "
-                "others: make a new cluster and Client. In another cluster, add workers"
-            )
-        if slots < job.workers:
-            raise InvalidArgumentError(
-                f"{job.workers} workers need {job.workers} task slots at once, and the Dask cluster has {slots} "
-                "worker threads. "
-                "Use fewer workers, or add Dask workers"
-            )
+        await_threads(self._client, job.workers)
 
     def start(self, job: Job) -> DaskRun:
         """Claim the threads first: a table computed before might wait without a word behind another training."""

@@ -287,7 +287,11 @@ def _wait_on(answer: Answer, workers: int, patience: Patience) -> None:
                 f"had {answer.total} worker threads (paused and silent workers not counted). See the log of its "
                 "workers; with more of them, train again, to go on from the last checkpoint"
             )
-        patience.say("waiting for Dask workers: %d threads are there, %d are needed", answer.total, workers)
+        say_waiting(patience, answer.total, workers)
+
+
+def say_waiting(patience: Patience, threads: int, workers: int) -> None:
+    patience.say("waiting for Dask workers: %d threads are there, %d are needed", threads, workers)
 
 
 class Liveness:

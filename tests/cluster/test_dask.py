@@ -216,6 +216,17 @@ def test_too_few_threads_for_a_while_are_waited_for(
     assert story.find("waiting for Dask workers: 1 threads are there, 2 are needed")
 
 
+def test_a_cluster_that_grows_is_waited_for(clusters: Any, table: pa.Table, tmp_path: Path) -> None:
+    """As in a notebook: a training right after the call that scales the cluster. It was refused."""
+    with (
+        distributed.LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=":0") as cluster,
+        Client(cluster, set_as_default=False) as client,
+    ):
+        cluster.scale(2)
+        model = clusters.train("dask", table, tmp_path / "out", client=client)
+        assert model.figures["attempts"] == 1
+
+
 def test_no_worker_is_missed_while_the_client_refreshes_its_own_view(clusters: Any) -> None:
     over = threading.Event()
 

@@ -11,7 +11,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from sparkflow_connectors import dask, dask_slots, launch
+from sparkflow_connectors import dask, dask_slots, dask_threads, launch
 from sparkflow_connectors.dask_slots import Claims, Liveness, Request, Slots, spread
 from sparkflow_connectors.job import Job
 from sparkflow_connectors.schema import resolve
@@ -234,12 +234,45 @@ def test_a_missing_order_column_is_refused_before_anything_starts() -> None:
         dask.train(ddf, None, label="y", checkpoint_dir="/nowhere", order_by="when")
 
 
+def _check(monkeypatch: pytest.MonkeyPatch, threads: list[list[int]], **of_cluster: Any) -> int:
+    """The looks that a check takes for 2 workers. threads: of the Dask workers, look by look; the last stays."""
+    cluster = SimpleNamespace(**of_cluster) if of_cluster else None
+    client: Any = SimpleNamespace(scheduler=None, cluster=cluster)
+    left, looks = list(threads), list[int]()
+
+    def workers_now(client: Any) -> dict[str, Any]:
+        looks.append(1)
+        there = left.pop(0) if len(left) > 1 else left[0]
+        return {f"tcp://{n}": {"nthreads": count} for n, count in enumerate(there)}
+
+    monkeypatch.setattr(dask_threads, "workers_now", workers_now)
+    monkeypatch.setattr(dask_threads, "_ASK_EVERY_S", 0.0)
+    engine = dask.DaskEngine(client, None, None, None)
+    engine.check(SimpleNamespace(workers=2))  # type: ignore[arg-type]
+    return len(looks)
+
+
+CLOSED = {n: SimpleNamespace(status=SimpleNamespace(name="closed")) for n in range(2)}
+RUNS = {0: SimpleNamespace(status=SimpleNamespace(name="running"))}
+
+
 def test_a_cluster_without_workers_is_told_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a LocalCluster whose notebook was interrupted, "use fewer workers" is no advice."""
-    engine = dask.DaskEngine(SimpleNamespace(scheduler=None), None, None, None)  # type: ignore[arg-type]
-    monkeypatch.setattr(dask, "workers_now", lambda client: {})
     with pytest.raises(InvalidArgumentError, match=r"has no worker now.*make a new cluster and Client"):
-        engine.check(SimpleNamespace(workers=2))  # type: ignore[arg-type]
-    monkeypatch.setattr(dask, "workers_now", lambda client: {"tcp://a": {"nthreads": 1}})
+        _check(monkeypatch, [[]], plan={0, 1}, workers=CLOSED)
     with pytest.raises(InvalidArgumentError, match=r"has 1 worker threads\. Use fewer workers"):
-        engine.check(SimpleNamespace(workers=2))  # type: ignore[arg-type]
+        _check(monkeypatch, [[1]], plan={0}, workers=RUNS)
+    with pytest.raises(InvalidArgumentError, match=r"has 1 worker threads\. With adaptive.*adapt\(minimum="):
+        _check(monkeypatch, [[1]], plan={0}, workers=RUNS, _adaptive=1)
+
+
+def test_workers_that_the_cluster_was_asked_for_are_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`cluster.scale(2)`, or a cluster made a moment before; by an address, nobody knows of what it was asked for."""
+    assert _check(monkeypatch, [[], [1], [1, 1]], plan={0, 1}, workers=RUNS) == 3
+    assert _check(monkeypatch, [[], [2]]) == 2
+    monkeypatch.setattr(dask_threads, "RETURN_TIMEOUT_S", 0.0)
+    monkeypatch.setattr(dask_threads, "UNASKED_TIMEOUT_S", 0.0)
+    with pytest.raises(FailedPreconditionError, match=r"for 0 s the Dask cluster has had 1 worker threads"):
+        _check(monkeypatch, [[1]], plan={0, 1}, workers=RUNS)
+    with pytest.raises(FailedPreconditionError, match=r"for 0 s the Dask cluster has had no worker"):
+        _check(monkeypatch, [[]])

@@ -1,0 +1,70 @@
+"""Whether a Dask cluster has a thread for each worker of a training, before the training begins.
+
+A cluster that is made, or scaled, a moment before has fewer workers than it was asked for: these are waited for. How
+many it was asked for, only the object that made it knows, which a client by an address has not.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from distributed import Client
+
+from sparkflow_connectors.dask_slots import RETURN_TIMEOUT_S, say_waiting, workers_now
+from sparkflow_connectors.waiting import Patience
+from sparkflow_runtime.wire.errors import FailedPreconditionError, InvalidArgumentError
+
+UNASKED_TIMEOUT_S = 30.0  # where nobody here knows how many there will be
+_ASK_EVERY_S = 0.5
+_OVER = ("closing", "closing_gracefully", "closed", "failed", "stopping", "stopped")  # none comes in their place
+_ENDED = (
+    "Ctrl-C, or interrupting a notebook's kernel, ends the workers of a LocalCluster, and Dask starts no others: make "
+    "a new cluster and Client. In another cluster, add workers"
+)
+_ADAPTIVE = (
+    "With adaptive scaling Dask adds workers for tasks that wait, and a training begins with all its workers or not at "
+    "all: cluster.adapt(minimum=...) with as many as have these threads"
+)
+
+
+def await_threads(client: Client, workers: int) -> None:
+    """Return when there are so many. Raises InvalidArgumentError where the cluster will not have them,
+    FailedPreconditionError where they do not come in time."""
+    patience = Patience()
+    while True:
+        there = workers_now(client)
+        threads = sum(info["nthreads"] for info in there.values())
+        if threads >= workers:
+            return
+        asked = _asked_for(client)
+        if asked is not None and asked <= len(there):
+            raise InvalidArgumentError(_too_few(client, workers, threads, "the Dask cluster has"))
+        waited_s = patience.waited_s("workers")
+        if waited_s > (UNASKED_TIMEOUT_S if asked is None else RETURN_TIMEOUT_S):
+            had = f"for {waited_s:.0f} s the Dask cluster has had"
+            raise FailedPreconditionError(_too_few(client, workers, threads, had))
+        say_waiting(patience, threads, workers)
+        time.sleep(_ASK_EVERY_S)
+
+
+def _asked_for(client: Client) -> int | None:
+    """How many workers the cluster is to have, without those that have ended for good; None where that is not known."""
+    cluster: Any = client.cluster
+    try:
+        plan, made = cluster.plan, dict(cluster.workers)
+    except AttributeError:  # there is no cluster here, or one of another kind
+        return None
+    statuses = [getattr(worker, "status", None) for worker in made.values()]
+    return len(plan) - sum(getattr(status, "name", status) in _OVER for status in statuses)
+
+
+def _too_few(client: Client, workers: int, threads: int, there: str) -> str:
+    if getattr(client.cluster, "_adaptive", None) is not None:
+        advice = _ADAPTIVE
+    elif threads:
+        advice = "Use fewer workers, or add Dask workers"
+    else:
+        advice = _ENDED
+    found = f"{threads} worker threads" if threads else "no worker now"
+    return f"{workers} workers need {workers} task slots at once, and {there} {found}. {advice}"
