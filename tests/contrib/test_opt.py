@@ -65,7 +65,9 @@ def test_weights_decay_after_they_were_read(cluster: Any, graph: Any, sparse: bo
     with tf.device("/job:worker/task:0"):
         begun = tf.py_func(late, [tf.constant(0, tf.int64)], tf.int64)
         with tf.control_dependencies([begun]):
-            some = tf.gather(w, tf.range(2, dtype=tf.int64) + begun) if sparse else w * (tf.cast(begun, tf.float32) + 1.0)
+            some = (
+                tf.gather(w, tf.range(2, dtype=tf.int64) + begun) if sparse else w * (tf.cast(begun, tf.float32) + 1.0)
+            )
             loss = tf.reduce_sum(some)
     train = tf.contrib.opt.MomentumWOptimizer(0.5, 0.1, 0.9).minimize(loss)
     with tf.Session(cluster(ps=1, worker=1)["worker0"].target) as session:
