@@ -10,13 +10,14 @@ import time
 from collections.abc import Callable, Iterable
 
 from sparkflow_runtime.transport.addresses import resolve
-from sparkflow_runtime.transport.base import Channel, Handler, Options, dial
+from sparkflow_runtime.transport.base import Channel, Handler, Listener, Options, dial, listen
 from sparkflow_runtime.wire.errors import DeadlineExceededError, OpError, UnauthenticatedError, UnavailableError
 from sparkflow_runtime.wire.tasks import TRAFFIC
 
 SECRET_VARIABLE = "SPARKFLOW_SECRET"
 PATIENCE_S = 20.0  # tasks of one job start at about the same time, but not at the same moment
 _TELL_S, _RETRY_S, _ANSWER_S = 2.0, 0.1, 10.0
+_PORTS = 5  # that are tried
 
 _log = logging.getLogger(__name__)
 
@@ -25,6 +26,26 @@ def near_url(address: str) -> str:
     """Where the Server that is bound to this TCP address, a number, is found by processes of its own host (an abstract
     socket)."""
     return f"unix://@sparkflow-{address}"
+
+
+def listen_near(
+    address: str, handler: Handler, secret: bytes | None, identity: str, options: Options
+) -> tuple[Listener, Listener]:
+    """By TCP and under the name of that address, both yet to be started. Of free ports (0) one whose name is free, too:
+    a server that ends may let go of its name a moment after its port."""
+    refused: list[Listener] = []  # held until the end, so that the next port is another one
+    try:
+        while True:
+            far = listen(f"tcp://{address}", handler, secret, identity, options, False)
+            try:
+                return far, listen(near_url(far.url.removeprefix("tcp://")), handler, secret, identity, options, False)
+            except UnavailableError:
+                refused.append(far)
+                if not address.endswith(":0") or len(refused) == _PORTS:
+                    raise
+    finally:
+        for far in refused:
+            far.close()
 
 
 def dial_near(

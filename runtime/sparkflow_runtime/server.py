@@ -15,7 +15,7 @@ from typing import Any
 
 import sparkflow_runtime.kernels.table  # noqa: F401  (fills the kernel table)
 from sparkflow_runtime.clients import Clients
-from sparkflow_runtime.dialling import PATIENCE_S, dial_near, near_url, patiently, secret_of_environment, unreachable
+from sparkflow_runtime.dialling import PATIENCE_S, dial_near, listen_near, patiently, secret_of_environment, unreachable
 from sparkflow_runtime.gpus import gpu_indices
 from sparkflow_runtime.masters import Masters
 from sparkflow_runtime.memory import keep_freed_memory
@@ -24,7 +24,7 @@ from sparkflow_runtime.remote_task import RemoteTask
 from sparkflow_runtime.resources.collectives import Collectives
 from sparkflow_runtime.runners import Runners
 from sparkflow_runtime.threads import inter_op, limit, share, switch_often
-from sparkflow_runtime.transport import Channel, forks, listen
+from sparkflow_runtime.transport import Channel, forks
 from sparkflow_runtime.transport import Options as TransportOptions
 from sparkflow_runtime.transport.peers import traffic
 from sparkflow_runtime.wire import sessions
@@ -132,10 +132,8 @@ class Server:
         self._masters = Masters(self.name)
         self.untold: dict[str, list[str]] = {}  # task -> sessions of this server that ended when there was no channel
         self._stopping, self._stopped = "", Event()  # why no task is dialled any more
-        given = (self, secret, self.name, self._options, False)
-        self._listener = listen(f"tcp://{address}", *given)
+        self._listener, self._near = listen_near(address, self, secret, self.name, self._options)
         self.address = self._listener.url.removeprefix("tcp://")
-        self._near = listen(near_url(self.address), *given)
         self.target = f"{SCHEMES[0]}://{self.address}"
         self._clients = Clients(self)
         _servers[self.address] = self
@@ -178,8 +176,8 @@ class Server:
         _servers.pop(self.address, None)
         self._collectives.close()
         self.outbox.wait(1.0)  # the others are to be told
+        self._near.close()  # before another server can have its port
         self._listener.close()
-        self._near.close()
         with self._lock:
             self._stopping = "the server stopped"
             channels = list(self._dialled)

@@ -363,7 +363,7 @@ def test_nobody_is_heard_before_the_server_is_whole(monkeypatch: pytest.MonkeyPa
             heard.append((address, type(error)))
         return near_url(address)
 
-    monkeypatch.setattr("sparkflow_runtime.server.near_url", dialled_meanwhile)
+    monkeypatch.setattr("sparkflow_runtime.dialling.near_url", dialled_meanwhile)
     server = RuntimeServer("worker", 0, "127.0.0.1:0")
     try:
         assert heard == [(server.address, DeadlineExceededError)]
