@@ -23,7 +23,7 @@ def _rows(op: Operation) -> list[Dims]:
     return [(None, *shape.dims) for shape in op.attrs["row_shapes"]]
 
 
-op("_RowsToGather", "ids: N * int64, rows: N * T -> head: int64, flat: T", lambda op: [(None,)] * 2)
+op("_RowsToGather", "ids: N * Tidx, rows: N * T -> head: int64, flat: T", lambda op: [(None,)] * 2)
 op("_GatheredRows", "head: int64, flat: T -> rows: T, ids: int64, counts: int64", lambda op: [(None,)] * 3)
 op("_SplitRows", "flat: T, counts: int64 -> output: N * T", _rows)
 op("_SplitIds", "ids: int64, counts: int64 -> output: N * int64", lambda op: [(None,)] * op.attrs["N"])
@@ -45,7 +45,8 @@ def rows_of_all(
     """
     row_shapes = [Shape((g.values._shape or ())[1:]) for g in grads]
     about: dict[str, Any] = {"N": len(grads), "row_shapes": row_shapes, "distinct": distinct}
-    ids = [math.cast(g.indices, dtypes.int64) for g in grads]
+    kinds = {g.indices.dtype.base_dtype for g in grads}
+    ids = [g.indices if len(kinds) == 1 else math.cast(g.indices, dtypes.int64) for g in grads]
     head, flat = apply_op("_RowsToGather", [ids, [g.values for g in grads]], about, "rows_to_gather")
     told = [gather(head), gather(flat)]
     rows, numbers, counts = apply_op("_GatheredRows", told, {**about, "share": share}, "gathered_rows")

@@ -78,6 +78,23 @@ def _summed(ids: Sequence[Array], rows: Sequence[Array], widths: Array) -> list[
     return [head[: n + int(counts.sum())], sums]
 
 
+@bound("_HeadOfRows", stateful=False, devices=_CPU)
+def _head_of_rows(node: Node) -> Callable[..., Array]:
+    """The first output of `_RowsToGather`, of distinct ids and counts as `_DistinctIds` (distinct_rows.py) gives them;
+    of: which of the counts each table's is."""
+    of = node.attrs["of"]
+
+    def run(distinct: Array, counts: Array) -> Array:
+        mine = counts[of]
+        if len(mine) == len(counts) and of == [*range(len(of))]:
+            return np.concatenate([mine, distinct], dtype=np.int64)
+        ends = counts.cumsum()
+        spans = zip((ends - counts)[of].tolist(), ends[of].tolist())
+        return np.concatenate([mine, *(distinct[a:b] for a, b in spans)], dtype=np.int64)
+
+    return run
+
+
 @bound("_GatheredRows", multi=True, stateful=False, devices=_CPU)
 def _gathered_rows(node: Node) -> Callable[..., Sequence[Array]]:
     """Inputs: what `_RowsToGather` gave on all workers, one's after the other's; a worker may have given nothing.

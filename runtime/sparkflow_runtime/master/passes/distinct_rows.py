@@ -8,6 +8,8 @@ A batch of ids names most rows of an embedding several times, and the tables lie
 - The sum by Unique ids that an optimizer puts before a sparse update moves to the task that has the rows
   (`_SumToDistinct`), and so do rows on their way to an accumulator, which adds those of one id up anyway.
 
+Tables on the reader's own task are treated so where a wide layer gains by it (local_rows.py).
+
 All tables of a task and reader share these nodes, so that ids, counts and rows are one tensor each; `_SplitIds` and
 `_SplitRows` are views of them. Sums have the same addends in the same order as before.
 Nodes come together only where nothing can tell the difference (regions.py), and outside of branches and loops.
@@ -17,11 +19,12 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from sparkflow_runtime.master.passes import local_rows
 from sparkflow_runtime.master.passes.column_sums import by_matrix, summed
 from sparkflow_runtime.master.passes.parted_rows import PartedRows
 from sparkflow_runtime.master.passes.regions import Regions
@@ -53,7 +56,9 @@ _FIRST_PLACES = 4  # the port of _DistinctIds from which on the places of the id
 
 def distinct_rows(graph: GraphDef, feeds: Collection[str] = (), kept: Collection[str] = ()) -> GraphDef:
     """A placed graph, the same values and effects. kept: nodes that are fetched or run by name."""
-    if len({task_of(n.device) for n in graph.node}) < 2 or not any(n.op in _OPS for n in graph.node):
+    if not any(n.op in _OPS for n in graph.node):
+        return graph
+    if len({task_of(n.device) for n in graph.node}) < 2 and not local_rows.may_have(graph):
         return graph
     return Packer(graph, set(feeds), set(kept)).packed()
 
@@ -88,22 +93,28 @@ class Packer:
         return Regions(self.graph, self.feeds)
 
     @cached_property
+    def context(self) -> Mapping[str, Any]:
+        return self.regions.contexts()
+
+    @cached_property
     def sums(self) -> RowSums:
         return RowSums(self.regions, self.kept)
 
     def packed(self) -> GraphDef:
         lookups = [it for n in self.graph.node if n.op == "GatherV2" and (it := self._lookup(n))]
         sums = [one for n in self.graph.node if n.op in _OPS and (one := self._sum(n))]
-        names = {it.node.name for it in lookups} | {one.node.name for one in sums}
+        local = local_rows.LocalRows(self) if local_rows.may_have(self.graph) else None
+        names = {it.node.name for it in lookups} | {one.node.name for one in sums} | (local.names if local else set())
         if not names:
             return self.graph
         self.level, self.awaited = self.regions.levels(names.__contains__), self.regions.awaited()
-        self.context = self.regions.contexts()
         lookups, sums = PartedRows(self).move(lookups, sums)
-        for group in self._groups(lookups):
+        for group in self._groups([*lookups, *(local.lookups if local else ())]):
             self._move_lookups(group)
-        for group in self._groups(sums):
+        for group in self._groups([*sums, *(local.sums if local else ())]):
             self._move_sums(group)
+        if local:
+            local.give()
         return self._rewritten() if self.made else self.graph
 
     def _groups(self, found: Sequence[Any]) -> list[list[Any]]:
@@ -219,7 +230,7 @@ class Packer:
         arrays each is. flat: of no matter what shape."""
         for pack in self.packs[home, reader]:
             known = pack.flat if flat else pack.ids
-            same = [self._same_ids(e) if flat else [edge(*parse(e))] for e in ids]
+            same = [self.same_ids(e) if flat else [edge(*parse(e))] for e in ids]
             of = [next((known[e] for e in edges if e in known), None) for edges in same]
             if None not in of:
                 return pack, [number for number in of if number is not None]
@@ -228,13 +239,13 @@ class Packer:
         name = self.make("_DistinctIds", reader, list(numbered), {"N": len(numbered)}, home)
         found: dict[str, int] = {}
         for e, number in numbered.items():
-            for same_ids in self._same_ids(e):
+            for same_ids in self.same_ids(e):
                 found.setdefault(same_ids, number)
         pack = Pack(name, numbered, found)
         self.packs[home, reader].append(pack)
         return pack, [numbered[e] for e in given]
 
-    def _same_ids(self, e: str) -> list[str]:
+    def same_ids(self, e: str) -> list[str]:
         """The edge, and those before it that have the same ids in the same order in another shape."""
         found = [edge(*parse(e))]
         while (task := self.task_of_edge(found[-1])) is not None:
