@@ -12,7 +12,7 @@ from typing import Any
 
 _PARTS = (
     *("activations", "backend", "callbacks", "constraints", "datasets", "initializers", "layers", "losses", "metrics"),
-    *("models", "optimizers", "regularizers", "utils"),
+    *("models", "optimizers", "preprocessing", "regularizers", "utils"),
 )
 _NAMES = {"Input": "layers", "Model": "models", "Sequential": "models"}
 

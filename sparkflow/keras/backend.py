@@ -1,7 +1,4 @@
-"""tf.keras.backend: functions of tensors by Keras' names, for losses, metrics and graphs that are written with them.
-
-Training functions (`function`) are not here.
-"""
+"""tf.keras.backend: functions of tensors by Keras' names, for losses, metrics and graphs that are written with them."""
 
 from __future__ import annotations
 
@@ -16,6 +13,39 @@ from sparkflow.framework.graph import Tensor, get_default_graph
 from sparkflow.framework.sparse_tensor import SparseTensor
 from sparkflow.grads.gradients import gradients as _gradients
 from sparkflow.keras import beginnings, learning, nets, recurrence, settings
+from sparkflow.keras.backend_more import (  # noqa: F401 - names of tf.keras.backend
+    arange,
+    cast_to_floatx,
+    constant,
+    conv2d_transpose,
+    conv3d,
+    count_params,
+    ctc_batch_cost,
+    ctc_decode,
+    ctc_label_dense_to_sparse,
+    depthwise_conv2d,
+    eye,
+    foldl,
+    foldr,
+    function,
+    get_graph,
+    in_top_k,
+    manual_variable_initialization,
+    map_fn,
+    moving_average_update,
+    normalize_batch_in_training,
+    pool3d,
+    print_tensor,
+    random_normal_variable,
+    random_uniform_variable,
+    reset_uids,
+    resize_images,
+    reverse,
+    separable_conv2d,
+    spatial_3d_padding,
+    to_dense,
+    truncated_normal,
+)  # fmt: skip
 from sparkflow.keras.calls import numbered
 from sparkflow.ops import (
     activations,

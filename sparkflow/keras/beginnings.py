@@ -10,6 +10,7 @@ from sparkflow.ops.variable_reports import report_uninitialized_variables
 from sparkflow.ops.variables import variables_initializer
 
 _made: WeakKeyDictionary[Graph, list[Any]] = WeakKeyDictionary()
+by_hand = False  # whether the program initializes all itself
 _seen: WeakKeyDictionary[Any, int] = WeakKeyDictionary()  # session -> how many of its graph's were looked at
 
 
@@ -22,7 +23,7 @@ def initialize(session: Any) -> None:
     """What has a value keeps it. Of a graph that is finalized nothing is initialized: its owner does that."""
     graph = session.graph
     known, found = _seen.get(session, 0), _made.get(graph, [])
-    if known >= len(found) or graph.finalized:
+    if by_hand or known >= len(found) or graph.finalized:
         return
     new = found[known:]
     with graph.as_default(), graph.name_scope("keras_beginnings"), graph.control_dependencies(None):

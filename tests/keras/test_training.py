@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import sparkflow as tf
-from tests.keras import training_programs
+from tests.keras import more_programs, training_programs
 from tests.keras.training_programs import WEIGHTS, X, Y
 
 VALUES = json.loads((Path(__file__).parent / "training_values.json").read_text(encoding="utf-8"))
@@ -43,7 +43,7 @@ def _same(got: Any, want: Any, where: str = "") -> None:
         assert got == want, where
 
 
-@pytest.mark.parametrize("name", training_programs.PROGRAMS)
+@pytest.mark.parametrize("name", more_programs.PROGRAMS)
 def test_training_does_what_keras_does(name: str) -> None:
     _same(training_programs.run(tf, keras, name), VALUES[name])
 
@@ -162,6 +162,14 @@ def test_callbacks_are_called_in_order(tmp_path: Path) -> None:
     ]  # fmt: skip
     events = [e for path in tmp_path.iterdir() for e in tf.train.summary_iterator(str(path))]
     assert {v.tag for e in events for v in e.summary.value} == {"epoch_loss", "epoch_val_loss"}
+
+
+def test_sequences_that_cannot_be_padded() -> None:
+    pad = keras.preprocessing.sequence.pad_sequences
+    with pytest.raises(ValueError, match=r'Padding type "front" not understood; it is "pre" or "post"'):
+        pad([[1]], padding="front")
+    with pytest.raises(ValueError, match="Found non-iterable at 1: 3"):
+        pad([[1], 3])
 
 
 def test_progress_is_printed(capsys: pytest.CaptureFixture[str]) -> None:

@@ -29,7 +29,20 @@ def program(function: Program) -> Program:
 
 
 def _w(tf: Any, of: int = 0) -> Any:
-    return lambda shape, dtype=None, partition_info=None: tf.constant(wave(*(int(s) for s in shape), of=of) / 1.5)
+    """The same first values everywhere; a class, as Keras makes some layers anew by their configs."""
+
+    class Wave(tf.keras.initializers.Initializer):  # type: ignore[misc]
+        def __init__(self, of: int = 0):
+            self.of = of
+
+        def __call__(self, shape: Any, dtype: Any = None, partition_info: Any = None) -> Any:
+            return tf.constant(wave(*(int(s) for s in shape), of=self.of) / 1.5)
+
+        def get_config(self) -> dict[str, int]:
+            return {"of": self.of}
+
+    tf.keras.utils.get_custom_objects()["Wave"] = Wave
+    return Wave(of)
 
 
 def _small(tf: Any, keras: Any, out: int = 1, act: str | None = None, **last: Any) -> Any:

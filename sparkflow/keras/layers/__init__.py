@@ -1,13 +1,14 @@
 """tf.keras.layers: layers of Keras' names and defaults, called on tensors of a graph; what they compute is trained by a
-tf.train optimizer, in a session.
+model's `fit`, or by a tf.train optimizer in a session.
 
 Their variables are named in name scopes, and their losses and updates are theirs: neither tf.get_variable's reuse nor
 the graph's collections know of them.
 """
 
 from sparkflow.keras.engine import Layer
-from sparkflow.keras.layers.attention import AdditiveAttention, Attention
+from sparkflow.keras.layers.attention import AdditiveAttention, Attention, MultiHeadAttention
 from sparkflow.keras.layers.cells import GRUCell, LSTMCell, SimpleRNNCell, StackedRNNCells
+from sparkflow.keras.layers.conv_recurrent import ConvLSTM2D
 from sparkflow.keras.layers.convolutional import (
     Conv1D,
     Conv2D,
