@@ -21,7 +21,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sparkflow_connectors.column_types import is_list, show
-from sparkflow_runtime.wire.errors import DataLossError, InvalidArgumentError, NotFoundError
+from sparkflow_connectors.limits import exhausted
+from sparkflow_runtime.wire.errors import (
+    DataLossError,
+    InvalidArgumentError,
+    NotFoundError,
+    OpError,
+    PermissionDeniedError,
+    ResourceExhaustedError,
+)
 
 _FOOTERS_AT_ONCE = 16
 _BATCH_ROWS, _BATCH_BYTES = 1 << 16, 64 << 20
@@ -327,5 +335,10 @@ def _opened(path: str, checked: bool = False) -> pq.ParquetFile:
         raise _unreadable(path, error, "its footer") from error
 
 
-def _unreadable(path: str, error: Exception, what: str) -> DataLossError:
+def _unreadable(path: str, error: Exception, what: str) -> OpError:
+    """A file that this process cannot read may be whole."""
+    if (limit := exhausted(error)) is not None:
+        return ResourceExhaustedError(f"{path}: {what} cannot be read: {limit.message}")
+    if isinstance(error, PermissionError):
+        return PermissionDeniedError(f"{path}: this process may not read the file. Give its user the right to")
     return DataLossError(f"{path}: {what} cannot be read: {error}. Write the file anew, or leave it out")

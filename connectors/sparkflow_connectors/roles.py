@@ -13,6 +13,7 @@ from sparkflow.train.cluster_resolver import TF_CONFIG, tf_config
 from sparkflow_connectors.control import TaskControl
 from sparkflow_connectors.job import Announcement, Job
 from sparkflow_connectors.ledger import saved_position
+from sparkflow_connectors.limits import exhausted
 from sparkflow_connectors.partition import Partition
 from sparkflow_connectors.processes import START_TIMEOUT_S, Child
 from sparkflow_connectors.training import Trainer
@@ -74,7 +75,10 @@ def _line_to_driver(job: Job, rank: int) -> Iterator[TaskControl]:
     try:
         yield control
     except BaseException as error:
-        control.error(error)
+        limit = exhausted(error)
+        control.error(limit or error)
+        if limit is not None:
+            raise limit from error
         raise
 
 
