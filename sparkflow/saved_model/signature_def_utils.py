@@ -69,3 +69,11 @@ def is_valid_signature(signature_def: SignatureDef | None) -> bool:
         and signature_def.inputs
         and signature_def.outputs
     )
+
+
+def __getattr__(name: str) -> Any:
+    if name == "MethodNameUpdater":  # whose module reads files, with the loader's help
+        from sparkflow.saved_model.method_names import MethodNameUpdater
+
+        return MethodNameUpdater
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -21,6 +21,7 @@ from sparkflow.train.meta_graph import VARIABLES
 from sparkflow.train.queue_runner import QueueRunner
 from sparkflow.train.queue_runner_proto import QueueRunnerDef
 from sparkflow.train.saver import Saver
+from sparkflow.train.scoped_export import UNBOUND_INPUTS
 from sparkflow_runtime.wire.errors import DataLossError
 from sparkflow_runtime.wire.protos import MetaGraphDef
 from sparkflow_runtime.wire.serialized import serialized
@@ -59,7 +60,9 @@ def import_meta_graph(
     """Adds the nodes and collections of a MetaGraphDef, or of a .meta file, to the graph, under import_scope.
 
     Returns the Saver that it was written with, which knows the variables by the names of its checkpoints; where it was
-    written without one, a Saver of all variables that came with it, None where there are none.
+    written without one, a Saver of all variables that came with it, None where there are none. input_map: tensors
+    instead of those of these names; raises ValueError where a part of a graph was exported and it does not have what
+    that needs.
     """
     meta = meta_graph_or_file
     meta = meta if isinstance(meta, MetaGraphDef) else read_meta_graph_file(os.fsdecode(meta))
@@ -69,6 +72,10 @@ def import_meta_graph(
         for node in graph_def.node:
             node.device = ""
     input_map = kwargs.get("input_map")
+    held = meta.collection_def
+    unbound = [n.decode() for n in held[UNBOUND_INPUTS].bytes_list.value] if UNBOUND_INPUTS in held else []
+    if any(name.removeprefix("^") not in {key.removeprefix("^") for key in input_map or ()} for name in unbound):
+        raise ValueError(f"Graph contains unbound inputs: {unbound}. Must provide these inputs through input_map.")
     scope = get_default_graph().unique_name(import_scope, mark_as_used=False) if import_scope else ""
     import_graph_def(graph_def, input_map=input_map, name=import_scope or "")
     found = restore_collections(meta, scope)
@@ -83,6 +90,8 @@ def restore_collections(meta: MetaGraphDef, scope: str = "") -> list[Variable]:
     made: dict[str, Variable] = {}
     prefix = f"{scope}/" if scope else ""
     for key, collection in meta.collection_def.items():
+        if key == UNBOUND_INPUTS:
+            continue
         if key in OF_COLLECTIONS:  # the nodes tell the rest
             stopped = {prefix + name for name in without_gradient(key, collection.bytes_list.value)}
             for loop in graph.get_collection(GraphKeys.WHILE_CONTEXT):

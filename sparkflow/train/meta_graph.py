@@ -17,14 +17,15 @@ from sparkflow.train.checkpoint_state import write_whole
 from sparkflow.train.control_flow_contexts import context_defs
 from sparkflow.train.control_flow_proto import OF_COLLECTIONS
 from sparkflow.train.queue_runner import QueueRunner
+from sparkflow.train.scoped_export import UNBOUND_INPUTS, is_in, part_of, renamed, without
 from sparkflow_runtime.wire.attrs import encode
-from sparkflow_runtime.wire.errors import UnimplementedError
 from sparkflow_runtime.wire.protos import GraphDef, MetaGraphDef, NodeDef
 from sparkflow_runtime.wire.serialized import serialized, within_limits
 
 VARIABLES = ("variables", "trainable_variables", "local_variables", "model_variables", "moving_average_variables",
              "global_step", "metric_variables")  # fmt: skip
 """The collections whose variables are variables again when a MetaGraph is imported."""
+_KINDS = ("node_list", "bytes_list", "int64_list", "float_list")
 _SAVERS_OPS = frozenset(["Save", "SaveSlices", "SaveV2", "Restore", "RestoreSlice", "RestoreV2"])
 
 
@@ -48,15 +49,14 @@ def export_meta_graph(
     nodes, numbers, strings and what a library has registered messages for are kept. clear_extraneous_savers: without
     what other Savers than that of saver_def have made. strip_default_attrs: without the attributes that have their op's
     default, so that those can read it who do not know them yet.
-    Raises UnimplementedError where export_scope asks for a part of the graph.
+    export_scope: the nodes of that name scope alone, and what the collections have of it, by their names without it.
+    What they need from outside is the collection "unbound_inputs": names that the input_map of an import has to give.
     """
-    if export_scope is not None:
-        raise UnimplementedError(
-            f"export_meta_graph: export_scope={export_scope!r} is not supported; export the whole graph, or a part "
-            "by tf.graph_util.extract_sub_graph"
-        )
     graph = graph or get_default_graph()
     graph_def = graph.as_graph_def(add_shapes=True) if graph_def is None else graph_def
+    unbound: list[str] = []
+    if export_scope:
+        graph_def, unbound = part_of(graph_def, export_scope)
     with within_limits(graph_def):
         meta = MetaGraphDef(graph_def=graph_def)
     if meta_info_def is not None:
@@ -83,9 +83,14 @@ def export_meta_graph(
         held = graph.get_collection(name)
         if gone and name == GraphKeys.SAVERS:
             held = [saver for saver in held if not saver.as_saver_def().restore_op_name.startswith(tuple(gone))]
-        collection = _of_messages(contexts[name]) if contexts and name in contexts else _collection(name, held)
+        if contexts and name in contexts:
+            collection = _of_messages(_scoped(contexts[name], export_scope))
+        else:
+            collection = _collection(name, held, export_scope or "")
         if collection is not None and isinstance(name, str):
             meta.collection_def[name].CopyFrom(collection)
+    if unbound:
+        meta.collection_def[UNBOUND_INPUTS].bytes_list.value.extend(name.encode() for name in unbound)
     if filename is not None:
         write_whole(filename, str(meta).encode() if as_text else serialized(meta))
     return meta
@@ -112,26 +117,34 @@ def _of_messages(messages: Iterable[Any]) -> CollectionDef | None:
     return CollectionDef(bytes_list=CollectionDef.BytesList(value=written)) if written else None
 
 
-def _collection(name: Any, values: list[Any]) -> CollectionDef | None:
-    """None for what no CollectionDef holds. Variables of other collections than VARIABLES are tensors in it."""
+def _scoped(messages: Iterable[Any], scope: str | None) -> list[Any]:
+    """Those of the scope, if there is one."""
+    present = [m for m in messages if m is not None]
+    return [renamed(m, scope) for m in present] if scope else present
+
+
+def _collection(name: Any, values: list[Any], scope: str) -> CollectionDef | None:
+    """None for what no CollectionDef holds. Variables of other collections than VARIABLES are tensors in it. scope:
+    what is in it alone, but for numbers."""
     out = CollectionDef()
     if not values:
         return None
     to_proto = proto_of(name).to_proto
     if to_proto is not None:
-        return _of_messages(to_proto(v, export_scope=None) for v in values)
+        return _of_messages(to_proto(v, export_scope=scope or None) for v in values)
     if all(isinstance(v, Variable if name in VARIABLES else QueueRunner) for v in values):
-        return _of_messages(v.to_proto() for v in values)
+        return _of_messages(_scoped((v.to_proto() for v in values), scope))
     if name == GraphKeys.SAVERS:
-        return _of_messages(saver.to_proto() for saver in values)
+        return _of_messages(_scoped((saver.to_proto() for saver in values), scope))
     if all(isinstance(v, (Tensor, Operation, Variable)) for v in values):
-        out.node_list.value.extend(v.name for v in values)
+        out.node_list.value.extend(without(v.name, scope) for v in values if not scope or is_in(v.name, scope))
     elif all(isinstance(v, (str, bytes)) for v in values):
-        out.bytes_list.value.extend(v if isinstance(v, bytes) else v.encode() for v in values)
+        written = [v if isinstance(v, bytes) else v.encode() for v in values]
+        out.bytes_list.value.extend(v for v in written if v.startswith(scope.encode()))
     elif all(isinstance(v, int) for v in values):
         out.int64_list.value.extend(values)
     elif all(isinstance(v, float) for v in values):
         out.float_list.value.extend(values)
     else:
         return None
-    return out
+    return out if out.ByteSize() and any(len(getattr(out, k).value) for k in _KINDS if out.HasField(k)) else None

@@ -245,3 +245,24 @@ def test_signatures_of_other_types_are_refused(graph: tf.Graph) -> None:
     ]:
         with pytest.raises(ValueError, match=said):
             made(*given)
+
+
+def test_method_names_are_replaced(tmp_path: Path) -> None:
+    path = str(tmp_path / "model")
+    with tf.Graph().as_default(), tf.Session() as session:
+        x, y = _model()
+        session.run(tf.global_variables_initializer())
+        tf.saved_model.simple_save(session, path, {"x": x}, {"y": y})
+    updater = tf.saved_model.signature_def_utils.MethodNameUpdater(path)
+    with pytest.raises(
+        ValueError, match=r"does not have a signature_def with key: 'other'; it has \['serving_default'\]"
+    ):
+        updater.replace_method_name("other", "my/method", tags="serve")
+    with pytest.raises(ValueError, match=r"could not be found in SavedModel; there are \[\['serve'\]\]"):
+        updater.replace_method_name("serving_default", "my/method", tags=["train"])
+    updater.replace_method_name("serving_default", "my/method", tags=["serve"])
+    updater.save()
+    with tf.Graph().as_default(), tf.Session() as session:
+        meta = tf.saved_model.loader.load(session, ["serve"], path)
+        assert meta.signature_def["serving_default"].method_name == "my/method"
+        assert session.run("y:0", {"x:0": X}).shape == (2, 2)

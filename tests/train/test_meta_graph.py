@@ -175,3 +175,59 @@ def test_a_library_says_how_its_own_collection_travels(graph: Graph) -> None:
         protos.register_proto_function(key)
     with pytest.raises(TypeError, match="must be callable, got 5"):
         protos.register_proto_function("test_meta_graph/other", to_proto=5)  # type: ignore[arg-type]
+
+
+def _two_scopes() -> None:
+    x = tf.placeholder(tf.float32, [None, 3], name="x")
+    with tf.variable_scope("a"):
+        w = tf.get_variable("w", [3, 2], initializer=tf.constant_initializer(2.0))
+        h = tf.matmul(x, w, name="h")
+    with tf.variable_scope("b"):
+        v = tf.get_variable("v", [2, 1], initializer=tf.constant_initializer(3.0))
+        tf.add_to_collection("outs", tf.identity(tf.matmul(h, v), name="o"))
+    tf.add_to_collection("words", "b/o")
+    tf.add_to_collection("words", "a")
+    tf.add_to_collection("numbers", 7)
+
+
+def test_a_scope_alone_is_exported(graph: Graph) -> None:
+    """Names and collections are those that TensorFlow 2.21 gave for the same graph."""
+    _two_scopes()
+    meta = tf.train.export_meta_graph(export_scope="b")
+    nodes = {node.name: list(node.input) for node in meta.graph_def.node}
+    assert sorted(nodes) == ["MatMul", "o", "v", "v/Assign", "v/Initializer/Const", "v/read"]
+    assert nodes["MatMul"] == ["$unbound_inputs_a/h", "v/read"]
+    assert list(meta.collection_def["outs"].node_list.value) == ["o:0"]
+    assert list(meta.collection_def["numbers"].int64_list.value) == [7]
+    assert list(meta.collection_def["words"].bytes_list.value) == [b"b/o"]
+    assert list(meta.collection_def["unbound_inputs"].bytes_list.value) == [b"$unbound_inputs_a/h"]
+    (variable,) = meta.collection_def["variables"].bytes_list.value
+    assert b"v/Assign" in variable and b"b/" not in variable
+    with tf.Graph().as_default(), pytest.raises(ValueError, match=r"unbound inputs: \['\$unbound_inputs_a/h'\]"):
+        tf.train.import_meta_graph(meta)
+    with tf.Graph().as_default():
+        given = tf.constant([[1.0, 2.0]])
+        saver = tf.train.import_meta_graph(meta, import_scope="z", input_map={"$unbound_inputs_a/h": given})
+        assert [v.name for v in tf.trainable_variables()] == ["z/v:0"] and saver is not None
+        assert tf.get_collection("outs")[0].name == "z/o:0" and not tf.get_collection("unbound_inputs")
+        with tf.Session() as session:
+            session.run(tf.global_variables_initializer())
+            assert session.run("z/o:0").tolist() == [[9.0]]
+
+
+def test_loops_and_branches_of_a_scope(graph: Graph) -> None:
+    x = tf.placeholder(tf.float32, [], name="x")
+    with tf.name_scope("in"):
+        _, y = tf.while_loop(lambda i, a: i < 3, lambda i, a: (i + 1, a * x), [tf.constant(0), tf.identity(x)])
+        tf.add_to_collection("out", tf.cond(y > 10, lambda: y, lambda: -y))
+    meta = tf.train.export_meta_graph(export_scope="in")
+    frames = {node.attr["frame_name"].s for node in meta.graph_def.node if node.op == "Enter"}
+    assert frames == {b"while/while_context"}
+    with tf.Graph().as_default():
+        given = tf.placeholder(tf.float32, [])
+        tf.train.import_meta_graph(meta, import_scope="q", input_map={"$unbound_inputs_x": given})
+        (out,) = tf.get_collection("out")
+        slope = tf.gradients(out, given)[0]
+        with tf.Session() as session:
+            assert session.run([out, slope], {given: 2.0}) == [16.0, 32.0]
+            assert session.run([out, slope], {given: 1.0}) == [-1.0, -4.0]
