@@ -2,8 +2,9 @@
 
     python tests/benchmarks/bench_ps_models.py [--tensorflow .venv-oracle/bin/python] [--cases slots adam ...]
 
-Every server and each of two asynchronous workers is a process of this host. A line for each case: steps/s of both
-workers together, and the processor time of a step in the servers and in its worker, in milliseconds.
+Every server and each of two asynchronous workers is a process of this host; with `--servers 0` the workers are a ring
+(sparkflow.distribute), which makes its steps together. A line for each case: steps/s of both workers together, and the
+processor time of a step in the servers and in its worker, in milliseconds.
 
 slots: 26 tables of 20,000 rows of 16, Adagrad (adam, ftrl: the same with those). partitioned: each in two parts.
 wide, narrow, mixed: rows of 64, of 1, of 1 to 64. tasks: three towers and a line above the same rows. clipped:
@@ -33,7 +34,7 @@ from typing import Any
 import numpy as np
 from bench_ps import free_ports, module_of
 
-ROWS, COLUMNS, BATCH, WARM = 20_000, 26, 256, 12
+ROWS, COLUMNS, BATCH, WARM, WORKERS = 20_000, 26, 256, 12, 2
 Model = tuple[Any, Any, list[dict[Any, Any]]]  # the loss, the optimizer, batches to feed
 
 
@@ -423,22 +424,30 @@ def child(backend: str, job: str, task: int, cluster: dict[str, list[str]], case
     server = tf.train.Server(spec, job_name=job, task_index=task)
     if job == "ps":
         server.join()
-    with tf.device(tf.train.replica_device_setter(cluster=spec, worker_device=f"/job:worker/task:{task}")):
+    servers, device, rings = len(cluster.get("ps", ())), f"/job:worker/task:{task}", []
+    with tf.device(tf.train.replica_device_setter(cluster=spec, worker_device=device) if servers else device):
         step = tf.train.get_or_create_global_step()
-        loss, optimizer, feeds = getattr(Maker(tf, len(cluster["ps"]), task), case)()
-        pairs = [(g, v) for g, v in optimizer.compute_gradients(loss) if g is not None]
+        loss, optimizer, feeds = getattr(Maker(tf, servers, task), case)()
+        if not servers:
+            optimizer = tf.distribute.DistributedOptimizer(optimizer, WORKERS)
+            rings = [tf.distribute.BroadcastGlobalVariablesHook(task == 0, WORKERS)]
         if case == "clipped":
+            pairs = [(g, v) for g, v in optimizer.compute_gradients(loss) if g is not None]
             clipped, _ = tf.clip_by_global_norm([g for g, _ in pairs], 1.0)
-            pairs = list(zip(clipped, [v for _, v in pairs]))
-        train = optimizer.apply_gradients(pairs, global_step=step)
+            train = optimizer.apply_gradients(list(zip(clipped, [v for _, v in pairs])), global_step=step)
+        else:
+            train = optimizer.minimize(loss, global_step=step)
     nothing: dict[str, Any] = dict.fromkeys(("save_checkpoint_secs", "save_summaries_steps", "save_summaries_secs"))
-    with tf.train.MonitoredTrainingSession(server.target, task == 0, log_step_count_steps=None, **nothing) as session:
+    with tf.train.MonitoredTrainingSession(
+        server.target, task == 0 or not servers, hooks=rings, log_step_count_steps=None, **nothing
+    ) as session:
         for k in range(WARM):
+            begun_s = time.perf_counter()
             session.run([train, loss], feeds[k % len(feeds)])
-        print("warm", flush=True)
-        sys.stdin.readline()
+        print(json.dumps(time.perf_counter() - begun_s), flush=True)
+        planned = int(sys.stdin.readline())  # in a ring, all make as many
         steps, begun_s, cpu_s = 0, time.perf_counter(), _own_cpu_s()
-        while time.perf_counter() < begun_s + seconds:
+        while steps < planned if planned else time.perf_counter() < begun_s + seconds:
             session.run([train, loss], feeds[steps % len(feeds)])
             steps += 1
         took_s = time.perf_counter() - begun_s
@@ -460,8 +469,8 @@ def _cpu_s(pid: int) -> float:
 
 def measure(python: str, backend: str, case: str, servers: int, seconds: float) -> dict[str, float]:
     """steps/s of two workers, and CPU ms of a step in all servers and in its worker."""
-    hosts = [f"127.0.0.1:{port}" for port in free_ports(servers + 2)]
-    cluster = {"ps": hosts[:servers], "worker": hosts[servers:]}
+    hosts = [f"127.0.0.1:{port}" for port in free_ports(servers + WORKERS)]
+    cluster = {"ps": hosts[:servers], "worker": hosts[servers:]} if servers else {"worker": hosts}
     pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     started = []
     try:
@@ -470,11 +479,12 @@ def measure(python: str, backend: str, case: str, servers: int, seconds: float) 
                 child_of = json.dumps([backend, job, task, cluster, case, seconds])
                 started.append(subprocess.Popen([python, __file__, "--child", child_of], **pipes))
         own, workers = started[:servers], started[servers:]
-        for one in workers:
-            assert one.stdout.readline() == "warm\n", f"{backend}, {case}: a worker did not get to its {WARM} steps"
+        warm = [one.stdout.readline() for one in workers]
+        assert all(warm), f"{backend}, {case}: a worker did not get to its {WARM} steps"
+        planned = 0 if servers else 1 + int(seconds / max(map(json.loads, warm)))
         before = [_cpu_s(one.pid) for one in own]
         for one in workers:
-            one.stdin.write("\n")
+            one.stdin.write(f"{planned}\n")
             one.stdin.flush()
         found = [json.loads(one.stdout.readline()) for one in workers]
         in_servers = sum(_cpu_s(one.pid) for one in own) - sum(before)
