@@ -61,13 +61,6 @@ class Layer(base.Layer):
     _measures = False  # a metric's variables are no layer's
     _inputs_may_be_whole = False  # whether numbers stay numbers: of what is looked up
 
-    _given: tuple[tuple[Any, ...], dict[str, Any]]
-
-    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
-        made = super().__new__(cls)
-        made._given = (args, kwargs)
-        return made
-
     def __init__(self, trainable: bool = True, name: str | None = None, dtype: Any = None, **kwargs: Any):
         for key in kwargs:
             if key not in _KNOWN:
@@ -335,24 +328,6 @@ class Layer(base.Layer):
             )
         return value
 
-    def get_weights(self) -> list[Any]:
-        """The variables' values, as arrays, in the session of `backend.get_session()`."""
-        return backend.batch_get_value(self.weights)
-
-    def set_weights(self, weights: Any) -> None:
-        """Give the variables those values. Raises ValueError where their count or a shape differs."""
-        own = self.weights
-        if len(weights) != len(own):
-            raise ValueError(f"Layer {self.name} has {len(own)} weights, set_weights was given {len(weights)}")
-        for variable, value in zip(own, weights):
-            if tuple(variable.shape.as_list()) != tuple(getattr(value, "shape", ())):
-                raise ValueError(
-                    f"Layer {self.name}: weight {variable.name} has shape {variable.shape}, the value given "
-                    f"{tuple(getattr(value, 'shape', ()))}"
-                )
-        for variable, value in zip(own, weights):
-            backend.set_value(variable, value)
-
     def _only_node(self, what: str) -> Node:
         if len(self._nodes) != 1:
             raise AttributeError(
@@ -364,37 +339,3 @@ class Layer(base.Layer):
     output = property(lambda self: self._only_node("output").outputs)
     input_shape = property(lambda self: nest.map_structure(backend.int_shape, self._only_node("input_shape").inputs))
     output_shape = property(lambda self: nest.map_structure(backend.int_shape, self._only_node("output_shape").outputs))
-
-    def get_config(self) -> dict[str, Any]:
-        """What makes the same layer anew by from_config; a subclass of yours adds its own arguments."""
-        config: dict[str, Any] = {"name": self.name, "trainable": self.trainable, "dtype": self.dtype}
-        if type(self).__module__.startswith(__name__.rpartition(".")[0] + "."):
-            args, kwargs = self._given
-            bound = inspect.signature(type(self).__init__).bind(self, *args, **kwargs)
-            bound.apply_defaults()
-            given = dict(list(bound.arguments.items())[1:])
-            further = {**given.pop("kwargs", {}), **given}
-            if hasattr(self, "kind"):
-                return {**further, **config}
-            named = by_name(type(self), further.pop("args", ()), tuple(further))
-            config = {**further, **named, **config}
-        return config
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> Any:
-        given = dict(config)
-        further = given.pop("args", ())  # what a class passes on by place
-        named = list(inspect.signature(cls.__init__).parameters)[1:]
-        first = [given.pop(name) for name in named[: named.index("args")]] if further else []
-        return cls(*first, *further, **given)
-
-
-def by_name(kind: type, values: tuple[Any, ...], known: tuple[str, ...]) -> dict[str, Any]:
-    """Arguments that a class passes on by place, by the names that the classes above give them."""
-    names: list[str] = []
-    for above in kind.__mro__:
-        make: Any = vars(above).get("__init__", object.__init__)
-        names += [
-            n for n in list(inspect.signature(make).parameters)[1:] if n not in (*names, *known, "args", "kwargs")
-        ]
-    return dict(zip(names, values))

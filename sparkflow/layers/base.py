@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import copy
 from functools import wraps
 from typing import Any
+
+import numpy as np
 
 from sparkflow.framework import shapes
 from sparkflow.framework.apply import convert_to_tensor
@@ -40,6 +43,13 @@ class Layer(Tracked):
     name: of the variable scope, made unique; by default the class's name in snake case. _scope: the exact scope, and
     _reuse whether its variables are shared (what the functions of tf.layers pass on).
     """
+
+    _given: tuple[tuple[Any, ...], dict[str, Any]]
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        made = super().__new__(cls)
+        made._given = (args, kwargs)
+        return made
 
     def __init__(
         self,
@@ -215,7 +225,7 @@ class Layer(Tracked):
 
     dtype = property(lambda self: None if self._dtype is None else self._dtype.name)
     losses = property(lambda self: list(self._losses))
-    updates = property(lambda self: list(self._updates))
+    updates = property(lambda self: list(self._updates) if self.trainable else [])
 
     @property
     def trainable_variables(self) -> list[Any]:
@@ -238,6 +248,62 @@ class Layer(Tracked):
         if not self.built:
             raise ValueError(f"count_params: layer {self.name!r} has no variables before it is called")
         return sum(shapes.product(v.shape.as_list()) for v in self.variables)
+
+    def get_weights(self) -> list[Any]:
+        """The variables' values, as arrays, in the default session, or that of tf.keras.backend.get_session()."""
+        from sparkflow.keras import backend  # which is made of much
+
+        return backend.batch_get_value(self.weights)
+
+    def set_weights(self, weights: Any) -> None:
+        """Give the variables those values. Raises ValueError where their count or a shape differs."""
+        from sparkflow.keras import backend
+
+        own = self.weights
+        if len(weights) != len(own):
+            raise ValueError(f"Layer {self.name} has {len(own)} weights, set_weights was given {len(weights)}")
+        for variable, value in zip(own, weights):
+            if tuple(variable.shape.as_list()) != np.shape(value):
+                raise ValueError(
+                    f"Layer {self.name}: weight {variable.name} has shape {variable.shape}, the value given "
+                    f"{np.shape(value)}"
+                )
+        for variable, value in zip(own, weights):
+            backend.set_value(variable, value)
+
+    def get_config(self) -> dict[str, Any]:
+        """What makes the same layer anew by from_config; a subclass of yours adds its own arguments."""
+        config: dict[str, Any] = {"name": self.name, "trainable": self.trainable, "dtype": self.dtype}
+        if type(self).__module__.partition(".")[0] == __name__.partition(".")[0]:
+            args, kwargs = self._given
+            bound = inspect.signature(type(self).__init__).bind(self, *args, **kwargs)
+            bound.apply_defaults()
+            given = dict(list(bound.arguments.items())[1:])
+            further = {**given.pop("kwargs", {}), **given}
+            if hasattr(self, "kind"):
+                return {**further, **config}
+            named = by_name(type(self), further.pop("args", ()), tuple(further))
+            config = {**further, **named, **config}
+        return config
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Any:
+        given = dict(config)
+        further = given.pop("args", ())  # what a class passes on by place
+        named = list(inspect.signature(cls.__init__).parameters)[1:]
+        first = [given.pop(name) for name in named[: named.index("args")]] if further else []
+        return cls(*first, *further, **given)
+
+
+def by_name(kind: type, values: tuple[Any, ...], known: tuple[str, ...]) -> dict[str, Any]:
+    """Arguments that a class passes on by place, by the names that the classes above give them."""
+    names: list[str] = []
+    for above in kind.__mro__:
+        make: Any = vars(above).get("__init__", object.__init__)
+        names += [
+            n for n in list(inspect.signature(make).parameters)[1:] if n not in (*names, *known, "args", "kwargs")
+        ]
+    return dict(zip(names, values))
 
 
 def numbers(what: str, name: str, value: Any, count: int) -> tuple[int, ...]:

@@ -153,6 +153,8 @@ class RNNCell:
             return []
         return get_default_graph().get_collection(GraphKeys.REGULARIZATION_LOSSES, self._scope.name + "/")
 
+    updates: list[Any] = property(lambda self: [])  # type: ignore[assignment]
+
     def zero_state(self, batch_size: Any, dtype: Any) -> Any:
         """Zeros in the structure of state_size, each [batch_size, size]."""
         with get_default_graph().name_scope(type(self).__name__ + "ZeroState"):
@@ -381,3 +383,14 @@ class MultiRNNCell(RNNCell):
                     x, after = cell(x, part)
                 new.append(after)
             return x, tuple(new) if self._state_is_tuple else concat(new, 1)
+
+    def _of_all(self, what: str) -> list[Any]:
+        return [v for cell in {id(c): c for c in self._cells}.values() for v in getattr(cell, what)]
+
+    variables = weights = property(lambda self: self._of_all("variables"))  # type: ignore[assignment]
+    trainable_variables = property(lambda self: self._of_all("trainable_variables"))
+    losses = property(lambda self: self._of_all("losses"))
+    trainable_weights = trainable_variables
+
+    def count_params(self) -> int:
+        return sum(shapes.product(v.shape.as_list()) for v in self.variables) or super().count_params()

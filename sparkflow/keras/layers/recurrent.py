@@ -13,9 +13,10 @@ from sparkflow.framework.graph import Tensor, get_default_graph
 from sparkflow.framework.scopes import snake_case
 from sparkflow.framework.shapes import TensorShape
 from sparkflow.keras import backend
-from sparkflow.keras.engine import Layer, by_name
+from sparkflow.keras.engine import Layer
 from sparkflow.keras.layers.cells import GRUCell, LSTMCell, SimpleRNNCell, StackedRNNCells, _Cell, _zeros
 from sparkflow.keras.recurrence import rnn
+from sparkflow.layers.base import by_name
 from sparkflow.layers.input_spec import InputSpec
 from sparkflow.ops import array, array_join, math, operators  # noqa: F401 - x + y on tensors
 from sparkflow_runtime.wire.edges import KEPT_READ
