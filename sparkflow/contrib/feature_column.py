@@ -1,6 +1,7 @@
 """tf.contrib.feature_column: columns of sequences."""
 
 from sparkflow.feature_column.sequence import (
+    concatenate_context_input,
     sequence_categorical_column_with_hash_bucket,
     sequence_categorical_column_with_identity,
     sequence_categorical_column_with_vocabulary_file,

@@ -15,6 +15,7 @@ from sparkflow.feature_column.base import (
     require_columns,
 )
 from sparkflow.feature_column.numeric import _key
+from sparkflow.framework.apply import convert_to_tensor
 from sparkflow.framework.graph import Tensor, get_default_graph
 from sparkflow.framework.shapes import product
 from sparkflow.framework.sparse_tensor import SparseTensor, rank_of
@@ -118,6 +119,17 @@ def sequence_input_layer(
                 parts.append(array.reshape(dense, [outer[0], outer[1], size]))
                 lengths.append(_steps(column, given))
         return array_join.concat(parts, -1), _agreed(lengths)
+
+
+def concatenate_context_input(context_input: Any, sequence_input: Any) -> Tensor:
+    """[batch, steps, n + m]: what an example has at each of its steps, [batch, steps, n], beside what it has once,
+    [batch, m], of the same dtype."""
+    once, steps = convert_to_tensor(context_input), convert_to_tensor(sequence_input)
+    for name, given, rank in (("context_input", once, 2), ("sequence_input", steps, 3)):
+        if given._shape is not None and len(given._shape) != rank:
+            raise ValueError(f"concatenate_context_input: {name} must have {rank} dimensions, got {given}")
+    each = array.tile(array.expand_dims(once, 1), [1, array.shape(steps)[1], 1])
+    return array_join.concat([steps, each], 2)
 
 
 def _steps(column: Any, given: Features) -> Tensor:

@@ -9,13 +9,17 @@ from sparkflow.contrib.layers.columns import (
     embedding_column,
     input_from_feature_columns,
     one_hot_column,
+    parse_feature_columns_from_examples,
     real_valued_column,
+    shared_embedding_columns,
     sparse_column_with_hash_bucket,
     sparse_column_with_integerized_feature,
     sparse_column_with_keys,
     sparse_column_with_vocabulary_file,
     weighted_sparse_column,
+    weighted_sum_from_feature_columns,
 )
+from sparkflow.contrib.layers.embeddings import embedding_lookup_unique, safe_embedding_lookup_sparse
 from sparkflow.contrib.layers.initializers import (
     variance_scaling_initializer,
     xavier_initializer,

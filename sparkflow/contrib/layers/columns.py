@@ -7,6 +7,8 @@ from typing import Any
 
 from sparkflow import feature_column as fc
 from sparkflow.feature_column.categorical import HashedColumn
+from sparkflow.ops.parsing import parse_example
+from sparkflow.ops.variable_scope import variable_scope
 from sparkflow_runtime.wire import dtypes
 
 
@@ -90,3 +92,37 @@ def input_from_feature_columns(
 ) -> Any:  # fmt: skip
     """[batch, n]: the columns beside one another."""
     return fc.input_layer(columns_to_tensors, feature_columns, weight_collections, trainable, None, cols_to_outs)
+
+
+def shared_embedding_columns(
+    sparse_id_columns: Iterable[Any], dimension: int, combiner: str = "mean", initializer: Any = None,
+    shared_embedding_name: str | None = None, ckpt_to_load_from: str | None = None,
+    tensor_name_in_ckpt: str | None = None, max_norm: float | None = None, trainable: bool = True,
+) -> list[Any]:  # fmt: skip
+    """As embedding_column of each, all from one table."""
+    return list(
+        fc.shared_embedding_columns(
+            list(sparse_id_columns), dimension, combiner, initializer, shared_embedding_name, ckpt_to_load_from,
+            tensor_name_in_ckpt, max_norm, trainable,
+        )
+    )  # fmt: skip
+
+
+def weighted_sum_from_feature_columns(
+    columns_to_tensors: Mapping[str, Any], feature_columns: Any, num_outputs: int, weight_collections: Any = None,
+    trainable: bool = True, scope: str | None = None,
+) -> tuple[Any, dict[Any, list[Any]], Any]:  # fmt: skip
+    """A linear model of the columns: ([batch, num_outputs], column -> its variables, the bias)."""
+    held: dict[Any, Any] = {}
+    with variable_scope(scope, "weighted_sum_from_feature_columns"):
+        found = fc.linear_model(
+            columns_to_tensors, feature_columns, num_outputs, "sum", weight_collections, trainable, held
+        )
+    return found, held, held.pop("bias")[0]
+
+
+def parse_feature_columns_from_examples(
+    serialized: Any, feature_columns: Iterable[Any], name: str | None = None, example_names: Any = None
+) -> dict[str, Any]:
+    """The features of these columns, read from tf.train.Example messages."""
+    return parse_example(serialized, create_feature_spec_for_parsing(feature_columns), name, example_names)
