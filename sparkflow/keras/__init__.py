@@ -11,7 +11,18 @@ from importlib import import_module
 from typing import Any
 
 _PARTS = (
-    *("activations", "backend", "callbacks", "constraints", "datasets", "initializers", "layers", "losses", "metrics"),
+    *(
+        "activations",
+        "backend",
+        "callbacks",
+        "constraints",
+        "datasets",
+        "estimator",
+        "initializers",
+        "layers",
+        "losses",
+        "metrics",
+    ),
     *("models", "optimizers", "preprocessing", "regularizers", "utils"),
 )
 _NAMES = {"Input": "layers", "Model": "models", "Sequential": "models"}

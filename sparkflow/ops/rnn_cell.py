@@ -387,7 +387,7 @@ class MultiRNNCell(RNNCell):
     def _of_all(self, what: str) -> list[Any]:
         return [v for cell in {id(c): c for c in self._cells}.values() for v in getattr(cell, what)]
 
-    variables = weights = property(lambda self: self._of_all("variables"))  # type: ignore[assignment]
+    variables = weights = property(lambda self: self._of_all("variables"))
     trainable_variables = property(lambda self: self._of_all("trainable_variables"))
     losses = property(lambda self: self._of_all("losses"))
     trainable_weights = trainable_variables

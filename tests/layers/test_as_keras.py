@@ -11,9 +11,16 @@ import sparkflow as tf
 
 
 def test_layers_are_made_anew_by_their_configs(graph: Any) -> None:
-    for layer in (tf.layers.Dense(3, tf.nn.relu, name="d"), tf.layers.Conv2D(3, 2, padding="same"),
-                  tf.layers.SeparableConv2D(4, 3), tf.layers.Conv2DTranspose(2, 3, 2),
-                  tf.layers.BatchNormalization(momentum=0.5), tf.layers.Dropout(0.3), tf.layers.MaxPooling2D(2, 2)):  # fmt: skip
+    made = [
+        tf.layers.Dense(3, tf.nn.relu, name="d"),
+        tf.layers.Conv2D(3, 2, padding="same"),
+        tf.layers.SeparableConv2D(4, 3),
+        tf.layers.Conv2DTranspose(2, 3, 2),
+        tf.layers.BatchNormalization(momentum=0.5),
+        tf.layers.Dropout(0.3),
+        tf.layers.MaxPooling2D(2, 2),
+    ]
+    for layer in made:
         config = layer.get_config()
         again = type(layer).from_config(config)
         assert {**again.get_config(), "name": None} == {**config, "name": None}
