@@ -5,44 +5,43 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import contextmanager
 from typing import Any
-from weakref import WeakKeyDictionary
 
-from sparkflow.framework.graph import Graph, get_default_graph
+from sparkflow.framework.graph import get_default_graph
 from sparkflow.ops import array
 from sparkflow.ops.control_flow_cond import smart_cond
 
-_phases: WeakKeyDictionary[Graph, Any] = WeakKeyDictionary()
+_PHASE = "Keras' learning phase"  # of Graph.extra
 
 
 def learning_phase() -> Any:
     """0 or 1 where set_learning_phase said so, else a scalar of the graph that is False unless it is fed."""
     graph = get_default_graph()
-    if graph not in _phases:
+    if _PHASE not in graph.extra:
         with graph.name_scope(None), graph.control_dependencies(None):
-            _phases[graph] = array.placeholder_with_default(False, (), "keras_learning_phase")
-    return _phases[graph]
+            graph.extra[_PHASE] = array.placeholder_with_default(False, (), "keras_learning_phase")
+    return graph.extra[_PHASE]
 
 
 def set_learning_phase(value: int) -> None:
     """Of the default graph: 1, training, or 0. Raises ValueError on anything else."""
     if value not in (0, 1):
         raise ValueError(f"Expected learning phase to be 0 or 1, got {value!r}")
-    _phases[get_default_graph()] = int(value)
+    get_default_graph().extra[_PHASE] = int(value)
 
 
 @contextmanager
 def learning_phase_scope(value: int) -> Any:
     """The learning phase inside."""
     graph = get_default_graph()
-    before = _phases.get(graph)
+    before = graph.extra.get(_PHASE)
     set_learning_phase(value)
     try:
         yield
     finally:
         if before is None:
-            _phases.pop(graph, None)
+            graph.extra.pop(_PHASE, None)
         else:
-            _phases[graph] = before
+            graph.extra[_PHASE] = before
 
 
 def in_train_phase(x: Any, alt: Any, training: Any = None) -> Any:

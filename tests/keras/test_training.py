@@ -3,7 +3,9 @@ gave for the same programs (compute_values.py), names of metrics and of optimize
 
 from __future__ import annotations
 
+import gc
 import json
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -182,3 +184,17 @@ def test_training_stops_where_the_loss_is_no_number() -> None:
     model = _model()
     history = model.fit(X * np.inf, Y, epochs=3, verbose=0, callbacks=[keras.callbacks.TerminateOnNaN()])
     assert history.epoch == [0]
+
+
+def test_graphs_of_models_are_given_back() -> None:
+    graphs = []
+    for _ in range(2):
+        keras.backend.clear_session()
+        model = keras.Sequential([layers.Dense(3, input_shape=(6,)), layers.Dropout(0.5), layers.Dense(1)])
+        model.compile("adam", "mse", metrics=["mae"])
+        model.fit(X, Y, verbose=0)
+        graphs.append(weakref.ref(model.inputs[0].graph))
+    del model
+    keras.backend.clear_session()
+    gc.collect()
+    assert [graph() for graph in graphs] == [None, None]
