@@ -150,7 +150,7 @@ class DistributedOptimizer(Optimizer):
 
     def minimize(self, *args: Any, **kwargs: Any) -> Operation:
         """As Optimizer.minimize."""
-        self._minimizes = True
+        self._minimizes = type(self._opt).apply_gradients is Optimizer.apply_gradients  # another may take norms first
         try:
             return super().minimize(*args, **kwargs)
         finally:

@@ -135,6 +135,22 @@ def test_rows_whose_number_differs(workers: Any) -> None:  # noqa: F811
             assert table[:, 0].tolist() == [0, 0.5, 1, 1]
 
 
+def test_an_optimizer_that_clips_gets_the_rows_as_they_are() -> None:
+    class Clips(tf.train.GradientDescentOptimizer):
+        def apply_gradients(self, pairs: Any, *args: Any, **kwargs: Any) -> Any:
+            grads, variables = zip(*pairs)
+            return super().apply_gradients(zip(tf.clip_by_global_norm(grads, 1.0)[0], variables), *args, **kwargs)
+
+    def taken(optimizer: Any) -> set[bool]:
+        with tf.Graph().as_default() as graph:
+            ids, labels = tf.placeholder(tf.int64, [BATCH]), tf.placeholder(tf.float32, [BATCH])
+            distribute.DistributedOptimizer(optimizer, 2).minimize(loss_of(ids, labels, 1))
+            return {op.get_attr("distinct") for op in graph.get_operations() if op.type == "_GatheredRows"}
+
+    assert taken(tf.train.GradientDescentOptimizer(0.1)) == {True}
+    assert taken(Clips(0.1)) == {False}
+
+
 def _on_both(make: Any, run: Any) -> list[Any]:
     servers = make(2)
 
