@@ -59,6 +59,7 @@ class Compiled:
 
     def __init__(self, model: Any, given: dict[str, Any]):
         self.model, self.optimizer = model, given["optimizer"]
+        self.trained = list(model.trainable_weights)  # whatever is frozen later: as generators' adversaries are
         names, tensors = model._output_names(), model._output_tensors()
         by_output = _spread(given["loss"], names, "loss")
         weights = _spread(given["loss_weights"], names, "loss_weights", once=True)
@@ -103,8 +104,7 @@ class Compiled:
         return [*self.names, *(m.name for m in self.model._added_metrics())]
 
     def step(self, kind: str, with_weights: Sequence[bool]) -> Step:
-        """kind: "train", "test" or "predict". with_weights: which of the `fed` outputs get weights of examples. What is
-        trained is what was trainable at the first step."""
+        """kind: "train", "test" or "predict". with_weights: which of the `fed` outputs get weights of examples."""
         key = (kind, tuple(with_weights))
         if key not in self.steps:
             self.steps[key] = Step(self, kind, with_weights)
@@ -175,7 +175,7 @@ class Step:
 
     def _trained(self, compiled: Compiled, results: list[Tensor]) -> list[Any]:
         """One step of the optimizer, once the results are there, and what layers update."""
-        graph, trained = get_default_graph(), compiled.model.trainable_weights
+        graph, trained = get_default_graph(), compiled.trained
         if not trained:
             raise ValueError("The model has no trainable weights: there is nothing to fit")
         with graph.name_scope(f"training/{compiled.optimizer._name}/"), graph.control_dependencies(results):

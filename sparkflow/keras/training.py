@@ -335,7 +335,7 @@ class _Predicting(Compiled):
     """The steps of a model that nobody compiled."""
 
     def __init__(self, model: Any):
-        self.model, self.outputs, self.steps, self.optimizer = model, [], {}, None
+        self.model, self.outputs, self.steps, self.optimizer, self.trained = model, [], {}, None, []
 
 
 def _number(value: Any) -> Any:

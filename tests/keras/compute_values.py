@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from tests.keras import layer_cases, model_programs, more_programs, training_programs
+from tests.keras import layer_cases, model_programs, more_programs, shaped_programs, training_programs
 
 VALUES = Path(__file__).parent / "values.json"
 TRAINED = Path(__file__).parent / "training_values.json"
@@ -30,7 +30,7 @@ def main() -> None:
     found = {name: layer_cases.run(tf, tf.keras, case) for name, case in layer_cases.CASES.items()}
     found |= {f"program {name}": model_programs.run(tf, tf.keras, name) for name in model_programs.PROGRAMS}
     _write(VALUES, found)
-    assert more_programs.CONV_LSTMS  # whose programs are among those of training_programs
+    assert more_programs.program is shaped_programs.program  # whose programs are among those of training_programs
     _write(TRAINED, {name: training_programs.run(tf, tf.keras, name) for name in training_programs.PROGRAMS})
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import sparkflow as tf
-from tests.keras import more_programs, training_programs
+from tests.keras import more_programs, shaped_programs, training_programs
 from tests.keras.training_programs import WEIGHTS, X, Y
 
 VALUES = json.loads((Path(__file__).parent / "training_values.json").read_text(encoding="utf-8"))
@@ -45,7 +45,7 @@ def _same(got: Any, want: Any, where: str = "") -> None:
         assert got == want, where
 
 
-@pytest.mark.parametrize("name", more_programs.PROGRAMS)
+@pytest.mark.parametrize("name", more_programs.PROGRAMS | shaped_programs.PROGRAMS)
 def test_training_does_what_keras_does(name: str) -> None:
     _same(training_programs.run(tf, keras, name), VALUES[name])
 
