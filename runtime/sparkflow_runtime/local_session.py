@@ -22,7 +22,7 @@ from sparkflow_runtime.memory import keep_freed_memory, limit_bytes
 from sparkflow_runtime.partial import PartialRun
 from sparkflow_runtime.threads import inter_op
 from sparkflow_runtime.wire.devices import DeviceSpec
-from sparkflow_runtime.wire.errors import OpError
+from sparkflow_runtime.wire.errors import CancelledError, OpError
 from sparkflow_runtime.wire.protos import ConfigProto, GraphDef, NodeDef, RunMetadata, RunOptions
 from sparkflow_runtime.wire.sessions import new_session
 from sparkflow_runtime.wire.sizes import UNKNOWN_SIZE
@@ -119,6 +119,19 @@ class RuntimeSession:
             return self.run(dict(zip(feeds, values)), fetches, targets, options, metadata)
 
         return call
+
+    def prepare_to_cancel(self, target: str) -> tuple[Callable[[], object], Callable[[], None]]:
+        """(run, cancel) of a node: cancel() has the run of another thread raise CancelledError, and the next one if
+        there is none."""
+        compiled, steps = self._master.compile((), (), (target,)), [self.new_step_id()]
+
+        def run() -> None:
+            try:
+                self._master.run(compiled, [], None, steps[0])
+            finally:
+                steps[0] = self.new_step_id()
+
+        return run, lambda: self.cancel(steps[0], CancelledError("The program gave the step up"))
 
     def compile_ahead(self, wanted: Iterable[tuple[Sequence[str], Sequence[str]]]) -> None:
         """Have these (fetches, targets), which will be run without feeds, compiled when nobody else compiles. In a

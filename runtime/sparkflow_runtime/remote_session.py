@@ -95,6 +95,18 @@ class RemoteSession:
 
         return call
 
+    def prepare_to_cancel(self, target: str) -> tuple[Callable[[], object], Callable[[], None]]:
+        """As RuntimeSession.prepare_to_cancel."""
+        signature, steps = Signature((), (), (target,)), [next(self._steps)]
+
+        def run() -> None:
+            try:
+                self._run(signature, [], None, None, step=steps[0])
+            finally:
+                steps[0] = next(self._steps)
+
+        return run, lambda: self._cancel(steps[0])
+
     def compile_ahead(self, wanted: Iterable[tuple[Sequence[str], Sequence[str]]]) -> None:
         """Nothing: the master compiles what it is asked to run."""
 
@@ -120,12 +132,13 @@ class RemoteSession:
         options: RunOptions | None,
         metadata: RunMetadata | None,
         told: int = 0,
+        step: int = 0,
     ) -> list[Any]:
-        """told: the signature's number, where the master was told of it; should it have forgotten that, it says so."""
+        """told: the signature's number, where the master was told of it; should it have forgotten that, it says so.
+        step: its own number, a new one if 0."""
         number, is_new = (told, False) if told else self._number(signature)
         asked = b"" if options is None else options.SerializeToString()
-        step = next(self._steps)
-        request = StepRequest(number, step, asked, signature.encode() if is_new else b"")
+        request = StepRequest(number, step or next(self._steps), asked, signature.encode() if is_new else b"")
         own_s = self._timeout_s if options is None else options.timeout_in_ms / 1000 or self._timeout_s
         timeout_s = own_s + _GRACE_S if own_s else None
         reply, fetched = self._step(request, values, timeout_s)

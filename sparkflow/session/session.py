@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -123,6 +123,20 @@ class Session:
             return plan.rebuild(_python_values(values))
 
         return call
+
+    def _cancellable(self, op: Any) -> tuple[Callable[[], None], Callable[[], None]]:
+        """(run, cancel) of an operation: cancel() has the run of another thread raise CancelledError."""
+        self._begin()
+        run, cancel = self._runtime.prepare_to_cancel(self._graph.as_graph_element(op).name)
+
+        def call() -> None:
+            self._check_open()
+            try:
+                run()
+            except OpError as error:
+                raise self._explained(error) from error.__cause__
+
+        return call, cancel
 
     def _compile_ahead(self, fetches: Iterable[Any]) -> None:
         """What will be run soon, each without feeds, is compiled while the program waits for something else."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from sparkflow.framework.graph import default_session, get_default_graph
@@ -133,7 +133,7 @@ class QueueRunner:
 
     def _run(self, sess: Any, enqueue_op: Any, coord: Coordinator | None) -> None:
         try:
-            enqueue = sess.make_callable(enqueue_op)
+            enqueue = self._prepared(sess, enqueue_op)
             while coord is None or not coord.should_stop():
                 enqueue()
         except self._closed_types:
@@ -148,6 +148,10 @@ class QueueRunner:
                     self._exceptions.append(error)
         else:
             self._ended(sess, None)
+
+    def _prepared(self, sess: Any, enqueue_op: Any) -> Callable[[], Any]:
+        call: Callable[[], Any] = sess.make_callable(enqueue_op)
+        return call
 
     def _ended(self, sess: Any, close_op: Any) -> None:
         """A thread is over; the last one closes the queue, if there is to be no more data."""

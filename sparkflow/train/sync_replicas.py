@@ -45,6 +45,7 @@ from sparkflow.train.readiness import global_variables_missing
 from sparkflow.train.session_manager import not_ready
 from sparkflow.train.session_run_hook import SessionRunHook
 from sparkflow.train.sync_agreement import Agreement
+from sparkflow.train.update_runner import UpdateRunner
 from sparkflow_runtime.wire.collector import paused
 from sparkflow_runtime.wire.devices import DeviceSpec
 
@@ -162,7 +163,7 @@ class SyncReplicasOptimizer(Optimizer):
                 with graph.control_dependencies([sync_op]):
                     sync_op = self._averages.apply(self._averaged)
             runner_queue = FIFOQueue(1, "int32", shapes=(), name="dummy_queue", shared_name="dummy_queue")
-            self._chief_queue_runner = QueueRunner(runner_queue, [sync_op])
+            self._chief_queue_runner = UpdateRunner(runner_queue, sync_op)
         self.ready_for_local_init_op = global_variables_missing()
         steps = [a.set_global_step(self._global_step, name="SetGlobalStep") for a in accumulators]
         assert self._agreement is not None

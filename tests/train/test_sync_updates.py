@@ -10,6 +10,12 @@ import numpy as np
 import pytest
 
 import sparkflow as tf
+from tests.session.processes import Cluster
+
+
+@pytest.fixture(autouse=True)
+def secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPARKFLOW_SECRET", "secret")
 
 
 def decayed(is_sync: bool) -> Any:
@@ -68,3 +74,34 @@ def test_what_needs_no_gradient_waits_for_them(make: Callable[[bool], Any]) -> N
     for found, want in zip(values(make, True), values(make, False), strict=True):
         for a, b in zip(found, want, strict=True):
             np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_a_supervisor_stops_though_the_next_update_never_comes(elsewhere: bool) -> None:
+    """Its session stays open, and the chief's thread ends all the same; of a master in another process, too."""
+    tasks = Cluster(ps=1, worker=1) if elsewhere else None
+    try:
+        with tf.Graph().as_default():
+            setter = tf.train.replica_device_setter(1, worker_device="/job:worker/task:0") if elsewhere else None
+            with tf.device(setter):
+                step, w = tf.train.get_or_create_global_step(), tf.Variable(1.0)
+                sync = tf.train.SyncReplicasOptimizer(tf.train.GradientDescentOptimizer(0.1), 1)
+                train = sync.minimize(tf.square(w), step)
+            supervisor = tf.train.Supervisor(
+                init_op=tf.global_variables_initializer(),
+                local_init_op=sync.chief_init_op,
+                ready_for_local_init_op=sync.ready_for_local_init_op,
+                global_step=step,
+            )
+            runner = sync.get_chief_queue_runner()
+            with supervisor.prepare_or_wait_for_session(tasks["worker0"].target if tasks else "") as session:
+                supervisor.start_queue_runners(session, [runner])
+                for _ in range(2):
+                    session.run(train)
+                begun = time.monotonic()
+                supervisor.stop()
+                assert time.monotonic() - begun < 20
+                assert session.run(step) == 2 and session.run(w) == pytest.approx(0.64)
+    finally:
+        if tasks:
+            tasks.stop()
