@@ -35,6 +35,19 @@ class Output:
     def of_loss(self, kinds: tuple[Any, ...]) -> bool:
         return self.loss in kinds or isinstance(self.loss, tuple(k for k in kinds if isinstance(k, type)))
 
+    def check(self, target: Any) -> None:
+        """Raises ValueError where labels cannot be those of the output, though they might spread to its shape."""
+        ours = getattr(self.loss, "__module__", type(self.loss).__module__) == losses.__name__
+        if self.size is None or not ours or self.of_loss(_SPARSE):
+            return
+        differ = [(a, b) for a, b in zip(target.shape[1:], self.size[1:]) if b is not None and a != b]
+        if differ or target.ndim != len(self.size):
+            raise ValueError(
+                f"A target array with shape {target.shape} was passed for an output of shape {self.size} ({self.name}). "
+                f"Its loss, {getattr(self.loss, '__name__', type(self.loss).__name__)}, expects targets to have the same "
+                "shape as the output; classes' numbers are for sparse_categorical_crossentropy"
+            )
+
     def function(self, metric: Any) -> Any:
         """The function that a word like "accuracy" means of this output."""
         if metric in ("accuracy", "acc"):

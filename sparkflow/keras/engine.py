@@ -335,6 +335,23 @@ class Layer(base.Layer):
             )
         return self._nodes[0]
 
+    def _node_at(self, what: str, node_index: int) -> Node:
+        if not -len(self._nodes) <= node_index < len(self._nodes):
+            raise ValueError(
+                f"Asked for {what} of call {node_index} of layer {self.name}, which has {len(self._nodes)}"
+            )
+        return self._nodes[node_index]
+
+    def get_input_at(self, node_index: int) -> Any:
+        """The inputs of that call. Raises ValueError where there is none."""
+        return self._node_at("the inputs", node_index).inputs
+
+    def get_output_at(self, node_index: int) -> Any:
+        return self._node_at("the outputs", node_index).outputs
+
+    def get_output_shape_at(self, node_index: int) -> Any:
+        return nest.map_structure(backend.int_shape, self.get_output_at(node_index))
+
     input = property(lambda self: self._only_node("input").inputs)
     output = property(lambda self: self._only_node("output").outputs)
     input_shape = property(lambda self: nest.map_structure(backend.int_shape, self._only_node("input_shape").inputs))

@@ -92,6 +92,8 @@ def batch_of(
         wanted = arrays(y, names, "output") if fed else []
         wanted = [v[:, None] if v.ndim == 1 and o.size is not None and len(o.size) != 1 else v
                   for v, o in zip(wanted, fed)]  # fmt: skip
+        for target, output in zip(wanted, fed):
+            output.check(target)
         weights = _by_output(sample_weight, names, len(fed), wanted)
         if class_weight:
             several = isinstance(class_weight, (list, tuple)) or set(class_weight) <= set(names)
@@ -128,16 +130,21 @@ def _array(value: Any) -> Any:
 
 
 class Arrays:
-    """Examples that are all there. shuffle: in a new order each epoch, or whole batches in one ("batch")."""
+    """Examples that are all there. shuffle: in a new order each epoch, or whole batches in one ("batch"). steps: that
+    many times all of them at once instead, as Keras understands steps_per_epoch of arrays."""
 
-    def __init__(self, parts: Batch, batch_size: int, shuffle: Any = False):
-        self.parts, self.batch_size, self.shuffle = parts, batch_size, shuffle
+    def __init__(self, parts: Batch, batch_size: int, shuffle: Any = False, steps: int | None = None):
+        self.parts, self.batch_size, self.shuffle, self.times = parts, batch_size, shuffle, steps
         self.count = len(parts[0][0]) if parts[0] else 0
-        self.steps: int | None = -(-self.count // batch_size)
+        self.steps: int | None = -(-self.count // batch_size) if steps is None else steps
         self.with_weights = [w is not None for w in parts[2]]
 
     def epoch(self) -> Iterator[tuple[int, Batch]]:
         """How many examples, and the batch."""
+        if self.times is not None:
+            for _ in range(self.times):
+                yield self.count, self.parts
+            return
         order = np.arange(self.count)
         if self.shuffle == "batch":
             whole = self.count // self.batch_size * self.batch_size

@@ -205,17 +205,16 @@ class Trained(Known):
         names = self.metrics_names
         return names + [f"val_{n}" for n in names] if validates else names
 
-    def _pass(self, kind: str, source: Any, group: Any, limit: int | None = None) -> dict[str, Any]:
+    def _pass(self, kind: str, source: Any, group: Any) -> dict[str, Any]:
         """Once through the data: the loss's mean over examples (over batches where they come one by one), and the
         metrics as they are after the last batch."""
         total, seen, out = 0.0, 0, []
         names = ["loss"]
         for index, (size, batch) in enumerate(source.epoch()):
-            if limit is not None and index >= limit:
-                break
             group.batch_begin(kind, index, {"batch": index, "size": size})
             out = self._take(kind, batch)
-            names = self.metrics_names
+            if not index:
+                names = self.metrics_names  # a class says them once it is called
             weight = size if source.count else 1
             total, seen = total + float(out[0]) * weight, seen + weight
             group.batch_end(kind, index, {"batch": index, "size": size, **dict(zip(names, map(_number, out)))})
@@ -271,13 +270,11 @@ class Trained(Known):
             source: Any = Given(self, (x,) if holds_tensors(x) else x, steps, targets=False)
         else:
             self._know_inputs(x)
-            source = Arrays(batch_of(self, x, targets=False), batch_size or 32)
+            source = Arrays(batch_of(self, x, targets=False), batch_size or 32, steps=steps)
         group = CallbackList(callbacks, self, {"steps": source.steps, "samples": source.count}, 0)
         parts: list[list[Any]] = []
         group.on_predict_begin()
         for index, (size, batch) in enumerate(source.epoch()):
-            if isinstance(source, Arrays) and steps is not None and index >= steps:
-                break
             group.batch_begin("predict", index, {"batch": index, "size": size})
             parts.append(self._predicted(batch))
             group.batch_end("predict", index, {"batch": index, "size": size})
@@ -300,9 +297,7 @@ class Trained(Known):
             data = (x, *((y,) if y is not None else ()), *((sample_weight,) if sample_weight is not None else ()))
             return Given(self, data if holds_tensors((x, y)) else x, steps, class_weight)
         parts = batch_of(self, x, y, sample_weight, class_weight)
-        if steps is not None and batch_size is None:
-            batch_size = -(-len(parts[0][0]) // steps)
-        return Arrays(parts, batch_size or 32, shuffle)
+        return Arrays(parts, batch_size or 32, shuffle, steps)
 
     def _ready_for(self, x: Any) -> None:
         if self._compile_arguments is None:
@@ -316,7 +311,6 @@ class Trained(Known):
         if not isinstance(data, (tuple, list)) or len(data) not in (2, 3):
             raise ValueError(f"validation_data is (x, y) or (x, y, sample_weight), got {type(data).__name__}")
         weight = data[2] if len(data) == 3 else None
-        steps = steps if holds_tensors(data) else None
         return self._source(data[0], data[1], weight, None, batch_size, steps, True)
 
     # ------------------------------------------------------------------ older names

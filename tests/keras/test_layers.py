@@ -260,6 +260,16 @@ def test_wrong_models_say_what_is_wrong(graph: Any) -> None:
         tf.keras.Model(a, layers.Dense(1)(looped))(tf.ones([1, 2]))
 
 
+def test_calls_of_a_layer_by_their_numbers(graph: Any) -> None:
+    a, b = tf.keras.Input((2,)), tf.keras.Input((2,))
+    shared = layers.Dense(3)
+    first, second = shared(a), shared(b)
+    assert shared.get_output_at(0) is first and shared.get_output_at(1) is second and shared.get_input_at(1) is b
+    assert shared.get_output_shape_at(0) == (None, 3)
+    with pytest.raises(ValueError, match="Asked for the outputs of call 2 of layer dense, which has 2"):
+        shared.get_output_at(2)
+
+
 def test_a_models_summary(graph: Any) -> None:
     lines: list[str] = []
     model = tf.keras.Sequential([layers.Dense(3, input_shape=(2,)), layers.BatchNormalization()])

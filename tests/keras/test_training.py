@@ -78,6 +78,10 @@ def test_what_does_not_fit_is_told() -> None:
     model = _model()
     with pytest.raises(ValueError, match=r"expected dense_input to have shape \(6,\).*got array with shape \(50, 5\)"):
         model.fit(X[:, :5], Y, verbose=0)
+    with pytest.raises(
+        ValueError, match=r"target array with shape \(50, 2\).* output of shape \(None, 1\) \(dense_1\)"
+    ):
+        model.fit(X, np.ones((50, 2)), verbose=0)
     with pytest.raises(ValueError, match=r"same number of samples, got \[49, 50\]"):
         model.fit(X, Y[1:], verbose=0)
     with pytest.raises(ValueError, match="Unknown metric function: 'akkuracy'"):

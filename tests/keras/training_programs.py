@@ -285,6 +285,16 @@ def tensors(tf: Any, keras: Any) -> Any:
 
 
 @program
+def steps_of_arrays(tf: Any, keras: Any) -> Any:
+    """Each of them is of all the examples."""
+    model = _small(tf, keras)
+    model.compile("sgd", "mse", metrics=["mae"])
+    validation = {"validation_data": (X, Y), "validation_steps": 1}
+    history = model.fit(X, Y, steps_per_epoch=3, epochs=2, verbose=0, **validation).history
+    return [history, model.evaluate(X, Y, steps=2, verbose=0), model.predict(X, steps=2)]
+
+
+@program
 def not_compiled(tf: Any, keras: Any) -> Any:
     return _small(tf, keras).predict(X)
 
