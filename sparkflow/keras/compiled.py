@@ -42,10 +42,11 @@ class Output:
             return
         differ = [(a, b) for a, b in zip(target.shape[1:], self.size[1:]) if b is not None and a != b]
         if differ or target.ndim != len(self.size):
+            loss = getattr(self.loss, "__name__", type(self.loss).__name__)
             raise ValueError(
-                f"A target array with shape {target.shape} was passed for an output of shape {self.size} ({self.name}). "
-                f"Its loss, {getattr(self.loss, '__name__', type(self.loss).__name__)}, expects targets to have the same "
-                "shape as the output; classes' numbers are for sparse_categorical_crossentropy"
+                f"A target array with shape {target.shape} was passed for an output of shape {self.size} "
+                f"({self.name}). Its loss, {loss}, expects targets to have the same shape as the output; classes' "
+                "numbers are for sparse_categorical_crossentropy"
             )
 
     def function(self, metric: Any) -> Any:
