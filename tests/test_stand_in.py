@@ -24,7 +24,10 @@ from tensorflow.contrib.seq2seq.python.ops import decoder
 from tensorflow.python import tf2
 from tensorflow.python.eager import backprop
 from tensorflow.python.framework import ops
+from tensorflow.python.keras.callbacks import EarlyStopping
 from tensorflow.python.keras.engine import input_spec
+from tensorflow.keras.preprocessing.sequence import pad_sequences
+from tensorflow.keras.optimizers.schedules import ExponentialDecay
 from tensorflow.python.ops import weights_broadcast_ops
 from tensorflow.python.ops.variable_scope import variable
 from tensorflow.python.training import evaluation

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any, ClassVar
 
 from sparkflow.train import learning_rate as rates
@@ -128,9 +127,3 @@ def serialize(schedule: LearningRateSchedule) -> dict[str, Any]:
 def deserialize(config: dict[str, Any], custom_objects: dict[str, Any] | None = None) -> Any:
     kinds = {c.__name__: c for c in _ALL} | dict(custom_objects or {})
     return kinds[config["class_name"]].from_config(config["config"])
-
-
-schedules = SimpleNamespace(
-    LearningRateSchedule=LearningRateSchedule, serialize=serialize, deserialize=deserialize,
-    **{c.__name__: c for c in _ALL},
-)  # fmt: skip

@@ -170,6 +170,18 @@ def test_callbacks_are_called_in_order(tmp_path: Path) -> None:
     assert {v.tag for e in events for v in e.summary.value} == {"epoch_loss", "epoch_val_loss"}
 
 
+def test_parts_are_imported_by_their_names() -> None:
+    from sparkflow.keras.optimizers.schedules import ExponentialDecay
+    from sparkflow.keras.preprocessing.sequence import pad_sequences
+    from sparkflow.keras.preprocessing.text import Tokenizer
+
+    assert pad_sequences is keras.preprocessing.sequence.pad_sequences
+    assert (
+        Tokenizer is keras.preprocessing.text.Tokenizer
+        and ExponentialDecay is keras.optimizers.schedules.ExponentialDecay
+    )
+
+
 def test_sequences_that_cannot_be_padded() -> None:
     pad = keras.preprocessing.sequence.pad_sequences
     with pytest.raises(ValueError, match=r'Padding type "front" not understood; it is "pre" or "post"'):

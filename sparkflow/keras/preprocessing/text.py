@@ -1,4 +1,4 @@
-"""tf.keras.preprocessing: sequences of one length, and words as numbers."""
+"""tf.keras.preprocessing.text: words as numbers."""
 
 from __future__ import annotations
 
@@ -6,45 +6,12 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 _MARKS = '!"#$%&()*+,-./:;<=>?@[\\]^_`{|}~\t\n'
 _MAPS = ("word_counts", "word_docs", "index_docs", "index_word", "word_index")
-
-
-def pad_sequences(
-    sequences: Sequence[Any],
-    maxlen: int | None = None,
-    dtype: Any = "int32",
-    padding: str = "pre",
-    truncating: str = "pre",
-    value: Any = 0.0,
-) -> np.ndarray:
-    """[count, maxlen, ...]: `value` before ("pre") or behind ("post") what is shorter, and what is longer cut there.
-    maxlen: the longest's by default. Raises ValueError on other words, and on what is no sequence."""
-    for name, word in (("Padding", padding), ("Truncating", truncating)):
-        if word not in ("pre", "post"):
-            raise ValueError(f'{name} type "{word}" not understood; it is "pre" or "post"')
-    for i, s in enumerate(sequences):
-        if not hasattr(s, "__len__"):
-            raise ValueError(f"`sequences` must be a list of iterables. Found non-iterable at {i}: {s!r}")
-    longest = max((len(s) for s in sequences), default=0) if maxlen is None else maxlen
-    rest = next((np.asarray(s).shape[1:] for s in sequences if len(s)), ())
-    if isinstance(value, str) and np.dtype(dtype) != object and np.dtype(dtype).kind != "U":
-        raise ValueError(f"`dtype` {dtype} is not compatible with `value`'s type: str. You should set dtype=object")
-    out = np.full((len(sequences), longest, *rest), value, dtype=dtype)
-    for row, s in zip(out, sequences):
-        if not len(s):
-            continue
-        kept = np.asarray(s[-longest:] if truncating == "pre" else s[:longest], dtype=dtype)
-        if kept.shape[1:] != rest:
-            raise ValueError(f"Shape of sample {kept.shape[1:]} of sequence is different from expected shape {rest}")
-        if longest:
-            row[slice(len(kept)) if padding == "post" else slice(longest - len(kept), None)] = kept
-    return out
 
 
 def text_to_word_sequence(text: str, filters: str = _MARKS, lower: bool = True, split: str = " ") -> list[str]:
@@ -176,10 +143,3 @@ def tokenizer_from_json(json_string: str) -> Tokenizer:
     made.index_docs = {int(k): v for k, v in maps["index_docs"].items()}
     made.index_word = {int(k): v for k, v in maps["index_word"].items()}
     return made
-
-
-sequence = SimpleNamespace(pad_sequences=pad_sequences)
-text = SimpleNamespace(
-    Tokenizer=Tokenizer, hashing_trick=hashing_trick, one_hot=one_hot, text_to_word_sequence=text_to_word_sequence,
-    tokenizer_from_json=tokenizer_from_json,
-)  # fmt: skip

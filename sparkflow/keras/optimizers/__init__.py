@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import sparkflow.ops.training  # noqa: F401  (the rows of the update ops)
+import sparkflow.ops.training
 from sparkflow.framework.apply import apply_op
 from sparkflow.framework.graph import Operation, Tensor
-from sparkflow.keras.learning_rates import LearningRateSchedule, schedules
+from sparkflow.keras.learning_rates import LearningRateSchedule
 from sparkflow.keras.optimizer import Optimizer, Slots, TFOptimizer, named
-from sparkflow.ops import math, operators  # noqa: F401 - x + y on tensors
+from sparkflow.keras.optimizers import schedules
+from sparkflow.ops import math, operators
 from sparkflow.train.optimizer import Optimizer as TrainOptimizer
 from sparkflow.train.optimizers import AdamOptimizer
 
