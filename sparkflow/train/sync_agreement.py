@@ -11,6 +11,7 @@ from weakref import WeakSet
 from sparkflow.framework.apply import constant
 from sparkflow.framework.graph import Graph, Operation, get_default_graph
 from sparkflow.ops import state, variables
+from sparkflow.ops.array_odds import timestamp
 from sparkflow_runtime.wire import dtypes
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
@@ -39,10 +40,22 @@ class Agreement:
         value = constant(self._mine, dtypes.int32, name="sync_rep_numbers")
         self._said = variables.Variable(value, trainable=False, collections=[], name="sync_rep_said")
         self._is_said = state.is_variable_initialized(self._said)
-        self.say: Operation = self._said.initializer
+        self._when = variables.Variable(
+            constant(0.0, dtypes.float64), trainable=False, collections=[], name="sync_rep_said_when"
+        )
+        self._value = value
+        self._heard = 0.0  # when what was last heard here was said
+
+    def say(self) -> Operation:
+        """For the chief: an op that says so, and when it does."""
+        with get_default_graph().control_dependencies([state.assign(self._when, timestamp())]):
+            return state.assign(self._said, self._value, name="sync_rep_say").op
 
     def check(self, session: Any) -> None:
-        """Raises InvalidArgumentError where the chief gives this replica no tokens. For a replica that is no chief."""
+        """Raises InvalidArgumentError where the chief gives this replica no tokens. For a replica that is no chief.
+
+        In a session that was made anew it waits until the chief, who lost the same task, has said it anew: accumulators
+        on other tasks would take the gradients of steps that are made again for late ones, and drop them."""
         begun, limit_s, differ = time.monotonic(), _SAID_S, ""
         while time.monotonic() - begun < limit_s:
             if session.run(self._is_said):
@@ -51,7 +64,9 @@ class Agreement:
                 if not differ and (said[:2] != self._mine[:2] or not has_tokens):
                     limit_s, differ = _STALE_S, self._differ(said)
                     _log.warning("%s. The chief's count", differ)
-                if has_tokens:
+                when = float(session.run(self._when))
+                if has_tokens and when != self._heard:
+                    self._heard = when
                     return
             time.sleep(_POLL_S)
         if differ:

@@ -167,7 +167,9 @@ class SyncReplicasOptimizer(Optimizer):
         self.ready_for_local_init_op = global_variables_missing()
         steps = [a.set_global_step(self._global_step, name="SetGlobalStep") for a in accumulators]
         assert self._agreement is not None
-        self.chief_init_op = control_flow.group(self.local_step_init_op, self._agreement.say, *steps)
+        with graph.control_dependencies(steps):
+            said = self._agreement.say()
+        self.chief_init_op = control_flow.group(self.local_step_init_op, said)
         return train_op
 
     def _apply_sparse_now(self, pairs: list[tuple[Any, Any]], sent: list[Operation]) -> list[tuple[Any, Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -105,3 +106,36 @@ def test_a_supervisor_stops_though_the_next_update_never_comes(elsewhere: bool) 
     finally:
         if tasks:
             tasks.stop()
+
+
+def test_a_replica_waits_until_the_chief_has_begun_anew(cluster: Callable[..., Any]) -> None:
+    """Else its gradients of steps that are made again are late ones, and it waits for a token for ever."""
+    servers = cluster(ps=2, worker=2)
+
+    def built(rank: int) -> tuple[Any, Any]:
+        with tf.Graph().as_default() as graph:
+            with tf.device(tf.train.replica_device_setter(2, worker_device=f"/job:worker/task:{rank}")):
+                step, w = tf.train.get_or_create_global_step(), tf.get_variable("w", initializer=1.0)
+                sync = tf.train.SyncReplicasOptimizer(tf.train.GradientDescentOptimizer(0.1), 2)
+                sync.minimize(tf.square(w), step)
+                init = tf.global_variables_initializer()
+            hook = sync.make_session_run_hook(rank == 0, num_tokens=0)
+            hook.begin()
+            return graph, (hook, init, sync.chief_init_op)
+
+    (graph, (_, init, chief_init)), (other, (hook, *_)) = built(0), built(1)
+    with tf.Session(servers["worker0"].target, graph=graph) as chief:
+        chief.run(init)
+        chief.run(chief_init)
+        took_s = []
+        for again in (False, True):
+            timer = threading.Timer(0.6, lambda: chief.run(chief_init))
+            with other.as_default(), tf.Session(servers["worker1"].target) as session:
+                if again:
+                    timer.start()
+                begun = time.monotonic()
+                hook.after_create_session(session, None)
+                took_s.append(time.monotonic() - begun)
+            if again:
+                timer.join()
+    assert took_s[1] > 0.5 and max(took_s) < 4
