@@ -23,6 +23,12 @@ def is_connect(spark: Any) -> bool:
     return getattr(spark, "_sc", None) is None
 
 
+def is_stopped(spark: Any) -> bool:
+    """Whether somebody has stopped the session: it is then an object without a JVM, or a client without a channel."""
+    context = getattr(spark, "_sc", None)
+    return bool(getattr(spark, "is_stopped", False)) if context is None else context._jsc is None
+
+
 def answered(spark: Any, ask: Callable[[], _Found], timeout_s: float | None = None) -> _Found:
     """What ask() returns. Raises FailedPreconditionError where a server of Spark Connect does not answer within 30 s,
     or does not know the session any more."""

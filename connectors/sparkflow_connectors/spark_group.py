@@ -10,7 +10,7 @@ from pyspark import InheritableThread
 from pyspark.sql import SparkSession
 
 from sparkflow_connectors.job import Job
-from sparkflow_connectors.spark_connect import answered
+from sparkflow_connectors.spark_connect import answered, is_stopped
 from sparkflow_connectors.spark_slots import SlotWatch, ToldStages, TrackedStages
 
 
@@ -57,11 +57,8 @@ class JobGroup:
                 self._spark.removeProgressHandler(self._told)
 
     def is_stopped(self) -> bool:
-        """Whether somebody has stopped the session: it is then an object without a JVM, or a client without a channel,
-        and any error may tell so."""
-        if self._context is None:
-            return bool(getattr(self._spark, "is_stopped", False))
-        return self._context._jsc is None
+        """Whether the session is: any error may tell so."""
+        return is_stopped(self._spark)
 
     def cancel(self, timeout_s: float) -> None:
         """Raises FailedPreconditionError where a server of Spark Connect does not answer within `timeout_s`."""

@@ -11,7 +11,8 @@ import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql.pandas import types
 
-from sparkflow_runtime.wire.errors import InvalidArgumentError
+from sparkflow_connectors.spark_connect import is_stopped
+from sparkflow_runtime.wire.errors import FailedPreconditionError, InvalidArgumentError
 
 
 def in_zone(convert: Callable[..., Any], zone: str | None) -> Callable[..., Any]:
@@ -50,8 +51,13 @@ def check_case(df: Any, names: Iterable[str]) -> None:
 
 
 def arrow_schema(df: Any) -> pa.Schema:
-    """In Arrow; a type that Spark gives no Python task is named and has no dtype. Raises as `check_frame` does."""
+    """In Arrow; a type that Spark gives no Python task is named and has no dtype. Raises as `check_frame` does, and
+    FailedPreconditionError on what is left of a session that was stopped."""
     check_frame(df)
+    if is_stopped(df.sparkSession):  # Spark itself would tell of attributes of None, or null pointers
+        raise FailedPreconditionError(
+            "The Spark session of this DataFrame was stopped. Make a new session, and the DataFrame anew from it"
+        )
     to_arrow = in_zone(types.to_arrow_type, df.sparkSession.conf.get("spark.sql.session.timeZone"))
 
     def of(kind: Any) -> pa.DataType:

@@ -136,15 +136,20 @@ ensure_java()
 builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
 spark = builder.config("spark.default.parallelism", "200").getOrCreate()
 rows = spark.createDataFrame(small_table(9))
-try:
-    tf.spark.train(rows, small_model(), label="late", workers=2, checkpoint_dir="/none")
-except tf.errors.InvalidArgumentError as error:
-    print(error.message)
+for session in ("runs", "was stopped"):
+    try:
+        tf.spark.train(rows, small_model(), label="late", workers=2, checkpoint_dir="/none")
+    except tf.errors.OpError as error:
+        print(type(error).__name__, error.message)
+    spark.stop()
 """
 
 
-def test_a_default_parallelism_is_no_number_of_slots() -> None:
-    """By it, a training of too many workers began, and Spark refused it ten minutes later, without a word till then."""
+def test_a_default_parallelism_is_no_number_of_slots_and_a_stopped_session_is_told() -> None:
+    """By the first, a training of too many workers began, and Spark refused it ten minutes later without a word."""
     command = [sys.executable, "-c", PARALLEL]
     found = subprocess.run(command, capture_output=True, text=True, timeout=50, check=False)
-    assert found.stdout.startswith("2 workers need 2 task slots at once, and the cluster has 1. Use"), found.stderr
+    assert not found.returncode, found.stderr
+    slots, stopped = found.stdout.splitlines()
+    assert re.match("InvalidArgumentError 2 workers need 2 task slots at once, and the cluster has 1. Use", slots)
+    assert stopped.startswith("FailedPreconditionError The Spark session of this DataFrame was stopped. Make a new")
