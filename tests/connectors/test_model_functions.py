@@ -154,3 +154,17 @@ def test_without_servers_any_optimizer_takes_the_mean(tmp_path: Path, uneven: st
         found.append(tf.train.load_variable(tf.train.latest_checkpoint(str(tmp_path / name)), "w"))
         assert model is not None
     assert found[0] == found[1] and abs(found[0] - 3) < 1
+
+
+def _notes_how_float32_travels(features: Any, labels: Any, mode: str, params: dict[str, Any]) -> Any:
+    w = tf.get_variable("w", [])
+    if mode == MODES.TRAIN and (found := w.op.node_def.attr["_carried_as"].s) != params["wanted"]:
+        raise ValueError(f"carried as {found!r}")
+    return _spec(mode, features, labels, w)
+
+
+@pytest.mark.parametrize(("options", "wanted"), [({}, b""), ({"carried_as": "bfloat16"}, b"bfloat16")])
+def test_nodes_say_how_they_travel_where_that_is_asked_for(tmp_path: Path, options: Any, wanted: bytes) -> None:
+    """An attribute on every node would keep passes from seeing which are alike."""
+    options |= {"params": {"wanted": wanted}, "sync": False, "checkpoint_dir": str(tmp_path / "out")}
+    assert tf.local.train(TABLE, _notes_how_float32_travels, label="y", **options) is not None

@@ -165,14 +165,24 @@ def _bypass_identities(view: View, aliases: set[str]) -> None:
 
 
 def _bypassable(op: Op, view: View, aliases: set[str]) -> bool:
-    if op.op not in _HANDS_ON or CARRIED in op.proto.attr or view.context(op.name) is None or op.name in view.feeds:
+    if op.op not in _HANDS_ON or view.context(op.name) is None or op.name in view.feeds:
         return False
     source = producer(op.data[0])
+    if CARRIED in op.proto.attr and not _travels_alike(op, source, view):
+        return False
     if source in aliases or (source in view.ops and view.context(source) != view.context(op.name)):
         return False
     if view.one_device or not op.device:
         return True
     return source in view.ops and view.ops[source].device == op.device
+
+
+def _travels_alike(op: Op, source: str, view: View) -> bool:
+    """Whether what an Identity hands on travels as that which it takes: a session may carry all float32 in half."""
+    if source not in view.ops or source in view.feeds:
+        return False
+    given = view.ops[source].proto.attr
+    return CARRIED in given and given[CARRIED].s == op.proto.attr[CARRIED].s
 
 
 def _hand_over(op: Op, users: list[Op], view: View) -> bool:

@@ -144,6 +144,11 @@ class Packer:
         """Where a data edge comes from; None for a fed one, which comes with the step."""
         return None if e in self._fed else task_of(self.nodes[node_name(e)].device)
 
+    def carried_as(self, e: str) -> bytes:
+        """What a node says of how its values travel."""
+        node = self.nodes[node_name(e)]
+        return node.attr[CARRIED].s if CARRIED in node.attr else b""
+
     def row(self, e: str) -> Dims | None:
         """The static shape of what lies along the first axis, where it is known whole."""
         dims = static_shape(self.nodes, e)
@@ -162,7 +167,7 @@ class Packer:
         row = self.row(table)
         if reader == home or row is None or self.task_of_edge(ids) not in (None, reader):
             return None
-        carried = node.attr[CARRIED].s if CARRIED in node.attr else b""
+        carried = self.carried_as(node.name)
         return Lookup(node, ids, row, (home, reader, node.attr["Tparams"].type, carried), tuple(chain))
 
     def looks_up_rows(self, node: NodeDef) -> bool:
@@ -205,8 +210,7 @@ class Packer:
             or not on_cpu(node.device)
         ):
             return None
-        carrier = self.nodes[node_name(rows)]
-        carried = carrier.attr[CARRIED].s if CARRIED in carrier.attr else b""
+        carried = self.carried_as(rows)
         kind: tuple[Any, ...]
         if node.op == _ACCUMULATE:
             together = self._accumulates_alike(node, row)

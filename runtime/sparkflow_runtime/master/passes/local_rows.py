@@ -68,7 +68,7 @@ class LocalRows:
         for node, sums in self._given:
             home = task_of(node.device)
             pack, of = packer.pack(home, home, [one.ids for one in sums], flat=True)
-            flat = summed(packer, sums, pack.name, of, home, home, b"")
+            flat = summed(packer, sums, pack.name, of, home, home, sums[0].key[2])
             waited = [e for e in node.input if is_control(e)]
             head = packer.make("_HeadOfRows", home, [pack.name, edge(pack.name, 1), *waited], {"of": of}, home)
             packer.gone.add(node.name)
@@ -84,7 +84,7 @@ class LocalRows:
         found, row = packer.sums.of(node, alone=False), packer.row(node.input[0])
         if found is None or row is None or packer.task_of_edge(found.ids) not in (None, home):
             return None
-        return Sum(node, found.rows, found.ids, row, (home, home, b"", _FLOAT), found.nodes)
+        return Sum(node, found.rows, found.ids, row, (home, home, packer.carried_as(found.rows), _FLOAT), found.nodes)
 
     def _gather(self, node: NodeDef) -> _Given | None:
         if not node.attr["distinct"].b or not self._is_plain(node, node.attr["T"].type):
@@ -95,7 +95,7 @@ class LocalRows:
             return None
         if any(self._packer.task_of_edge(e) not in (None, home) for e in inputs[:n]):
             return None
-        key = home, home, b"", _FLOAT
+        key = home, home, self._packer.carried_as(inputs[n]), _FLOAT
         sums = [Sum(node, e, ids, row, key, ()) for ids, e, row in zip(inputs, inputs[n:], rows) if row is not None]
         return _Given(node, sums) if len(sums) == n else None
 

@@ -55,6 +55,19 @@ def test_a_gradient_that_nobody_takes(node: Made, graph_def: Made, optimized: Ma
     assert found["out"].input[0] == "b"
 
 
+@pytest.mark.parametrize(("source", "stays"), [(b"bfloat16", False), (b"float32", True), (None, True)])
+def test_an_identity_that_travels_otherwise_stays(
+    node: Made, graph_def: Made, optimized: Made, source: bytes | None, stays: bool
+) -> None:
+    graph = graph_def(
+        node("x", "Placeholder", dtype=float32),
+        node("a", "Neg", "x", **F, **({} if source is None else {"_carried_as": source})),
+        node("b", "Identity", "a", **F, _carried_as=b"bfloat16"),
+        node("out", "Square", "b", **F),
+    )
+    assert ("b" in optimized(graph, "dependencies", fetches=["out:0"])) == stays
+
+
 def test_order_of_effects_stays(node: Made, graph_def: Made, optimized: Made) -> None:
     graph = graph_def(
         node("v", "VariableV2", **V),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -118,6 +120,17 @@ def test_what_stays(graph: Any, why: str) -> None:
     made = ops(placed(*STAYS[why]()))
     assert made["_GatherDistinct"] == made["_DistinctIds"] == 0
     assert made["GatherV2"] + made["_FusedGather"] + made["_FusedGatherConcat"]
+
+
+@pytest.mark.parametrize("carried", ["float32", "bfloat16"])
+@pytest.mark.parametrize("workers", [1, 2])
+def test_what_travels_in_half_is_treated_alike(carried: str, workers: int) -> None:
+    made = []
+    for scope in (contextlib.nullcontext, partial(tf.experimental.carried_as, carried)):
+        with tf.Graph().as_default(), scope():
+            opt = distribute.DistributedOptimizer(tf.train.AdagradOptimizer(0.1), workers)
+            made.append(ops(placed(opt.minimize(model()[0]))))
+    assert made[0] == made[1] and made[0]["_SpreadMatMulGrad"] == 1
 
 
 def test_what_a_ring_exchanges(graph: Any) -> None:
