@@ -150,11 +150,18 @@ class DistributedOptimizer(Optimizer):
 
     def minimize(self, *args: Any, **kwargs: Any) -> Operation:
         """As Optimizer.minimize."""
-        self._minimizes = type(self._opt).apply_gradients is Optimizer.apply_gradients  # another may take norms first
+        self._minimizes = self._only_updates()
         try:
             return super().minimize(*args, **kwargs)
         finally:
             self._minimizes = False
+
+    def _only_updates(self) -> bool:
+        """Whether nothing but updates takes the gradients in `minimize`: a class derived from this one, or from that of
+        the wrapped optimizer, may take norms first."""
+        own = type(self).compute_gradients, type(self).apply_gradients
+        mine = DistributedOptimizer.compute_gradients, DistributedOptimizer.apply_gradients
+        return own == mine and type(self._opt).apply_gradients is Optimizer.apply_gradients
 
     def compute_gradients(self, *args: Any, **kwargs: Any) -> GradsAndVars:
         """As Optimizer.compute_gradients, of all workers: the same on each."""

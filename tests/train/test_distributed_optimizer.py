@@ -141,14 +141,20 @@ def test_an_optimizer_that_clips_gets_the_rows_as_they_are() -> None:
             grads, variables = zip(*pairs)
             return super().apply_gradients(zip(tf.clip_by_global_norm(grads, 1.0)[0], variables), *args, **kwargs)
 
-    def taken(optimizer: Any) -> set[bool]:
+    class ClipsAll(distribute.DistributedOptimizer):
+        def compute_gradients(self, *args: Any, **kwargs: Any) -> Any:
+            grads, variables = zip(*super().compute_gradients(*args, **kwargs))
+            return [*zip(tf.clip_by_global_norm(grads, 1.0)[0], variables)]
+
+    def taken(optimizer: Any, made: Any = distribute.DistributedOptimizer) -> set[bool]:
         with tf.Graph().as_default() as graph:
             ids, labels = tf.placeholder(tf.int64, [BATCH]), tf.placeholder(tf.float32, [BATCH])
-            distribute.DistributedOptimizer(optimizer, 2).minimize(loss_of(ids, labels, 1))
+            made(optimizer, 2).minimize(loss_of(ids, labels, 1))
             return {op.get_attr("distinct") for op in graph.get_operations() if op.type == "_GatheredRows"}
 
     assert taken(tf.train.GradientDescentOptimizer(0.1)) == {True}
     assert taken(Clips(0.1)) == {False}
+    assert taken(tf.train.GradientDescentOptimizer(0.1), ClipsAll) == {False}
 
 
 def _on_both(make: Any, run: Any) -> list[Any]:
