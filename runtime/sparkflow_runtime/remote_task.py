@@ -15,7 +15,7 @@ from sparkflow_runtime.afterwards import AFTERWARDS
 from sparkflow_runtime.dialling import PATIENCE_S
 from sparkflow_runtime.transport.base import Channel
 from sparkflow_runtime.wire.bundles import Bundle, copies, decode_table, encode_table, tensors_of
-from sparkflow_runtime.wire.errors import AbortedError, DeadlineExceededError, OpError, to_dict
+from sparkflow_runtime.wire.errors import AbortedError, DeadlineExceededError, OpError, UnavailableError, to_dict
 from sparkflow_runtime.wire.protos import GraphDef
 from sparkflow_runtime.wire.serialized import serialized
 from sparkflow_runtime.wire.tasks import (
@@ -124,6 +124,13 @@ class RemoteTask:
 
         self._server.outbox.put(self.name, send, failed)
         return None
+
+    def done_with(self, step_id: int, abort: Callable[[OpError], None]) -> Callable[[], None]:
+        channel = self._server.open_channel(self.name)
+        if channel is None:
+            abort(UnavailableError(f"{self.name} was lost, and what it did in step {step_id} may be lost with it"))
+            return lambda: None
+        return self._server.finished_parts.note(channel, step_id, abort)
 
     def abort(self, step_id: int, error: OpError) -> None:
         self._server.held_back.discard((self.name, step_id))

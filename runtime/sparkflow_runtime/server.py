@@ -16,6 +16,7 @@ from typing import Any
 import sparkflow_runtime.kernels.table  # noqa: F401  (fills the kernel table)
 from sparkflow_runtime.clients import Clients
 from sparkflow_runtime.dialling import PATIENCE_S, dial_near, listen_near, patiently, secret_of_environment, unreachable
+from sparkflow_runtime.finished_parts import FinishedParts
 from sparkflow_runtime.gpus import gpu_indices
 from sparkflow_runtime.masters import Masters
 from sparkflow_runtime.memory import keep_freed_memory
@@ -129,7 +130,7 @@ class Server:
         self._met: set[str] = set()  # tasks that there was a channel to
         self._steps: dict[Channel, set[int]] = {}
         self.process = secrets.token_hex(8)  # tells it from another one of its name, before or after it
-        self._masters = Masters(self.name)
+        self._masters, self.finished_parts = Masters(self.name), FinishedParts()
         self.untold: dict[str, list[str]] = {}  # task -> sessions of this server that ended when there was no channel
         self._stopping, self._stopped = "", Event()  # why no task is dialled any more
         self._listener, self._near = listen_near(address, self, secret, self.name, self._options)
@@ -392,6 +393,7 @@ class Server:
         for step_id in orphans:
             self.worker.rendezvous.abort(step_id, AbortedError(f"{self.name}: lost {channel}: {error.message}"))
         self._clients.lost(channel)
+        self.finished_parts.lost(channel)
         for step_id in () if self._stopping else self._sent.lost(channel):
             told = UnavailableError(f"{self.name}: what it sent to {channel.peer} may be lost: {error.message}")
             abort = STEP_META.pack(step_id) + json.dumps(to_dict(told)).encode()

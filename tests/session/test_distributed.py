@@ -305,6 +305,27 @@ def test_a_lost_task_fails_the_steps_that_need_it(cluster: Any, graph: Any) -> N
             session.run(item)
 
 
+def test_a_task_that_is_lost_after_its_part_fails_the_step(cluster: Any, graph: Any) -> None:
+    """What it did is lost with it, and who waits elsewhere for that to be used would wait for ever."""
+    servers = cluster(ps=2, worker=1)
+    with tf.device(PS):
+        given = tf.FIFOQueue(1, [tf.float32], shared_name="given").enqueue([1.0])
+        size = tf.FIFOQueue(1, [tf.float32], shared_name="given").size()
+    with tf.device("/job:ps/task:1"):
+        token = tf.FIFOQueue(1, [tf.float32]).dequeue()
+    with tf.Session(servers["worker0"].target) as session, tf.Session(servers["worker0"].target) as other:
+
+        def stop_when_given() -> None:
+            while not other.run(size):
+                time.sleep(0.02)
+            servers["ps0"].stop()
+
+        threading.Thread(target=stop_when_given).start()
+        with pytest.raises(tf.errors.UnavailableError, match=r"/job:ps/replica:0/task:0 was lost, and what it did"):
+            session.run([given, token])
+        assert not any(servers["worker0"]._runtime.finished_parts._steps.values())
+
+
 def test_an_error_of_the_transport_has_a_word_for_what_was_asked(cluster: Any, graph: Any) -> None:
     servers = cluster(ps=1, worker=1)
     with tf.device(PS):

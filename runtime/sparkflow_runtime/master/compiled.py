@@ -51,6 +51,11 @@ class Task(Protocol):
         (time.monotonic), or for less long, where a thread that waits may take the answer itself."""
         ...
 
+    def done_with(self, step_id: int, abort: Callable[[OpError], None]) -> Callable[[], None]:
+        """It has done its part of a step that goes on: abort(error) where it is lost before the step is over, when
+        what is returned is called."""
+        ...
+
     def abort(self, step_id: int, error: OpError) -> None: ...
 
     def waits(self, step_id: int, said: Callable[[str], None]) -> None:

@@ -28,6 +28,8 @@ class StepRun:
         self._wake = Condition(self._lock)  # Ctrl-C may come within its own `with`, and leave the lock taken
         self._results: list[tuple[Part, list[Any]]] = []
         self._waiting = {p.name for p in compiled.others}
+        self._at_end: list[Callable[[], None]] = []
+        self._is_over = False
         self._error: OpError | None = None
         self._own_step: OwnStep | None = None
         self._late = False  # it was aborted because its time was over
@@ -50,6 +52,7 @@ class StepRun:
             raise
         finally:
             task.rendezvous.end(self.step_id)
+            self._end()
             if self._own_step is not None:
                 self._own_step.whole = None  # which holds this
         if self._error is not None:
@@ -103,9 +106,24 @@ class StepRun:
                 to_tell = [] if error is None else self._failed(error)  # before anybody sees that none is waited for
                 if error is not None or not self._waiting:
                     self._wake.notify_all()
+                goes_on = bool(self._waiting) and self._error is None
             self._tell(to_tell)
+            if goes_on and part.task is not None:
+                forget = part.task.done_with(self.step_id, self.abort)
+                with self._lock:
+                    self._at_end.append(forget)
+                    ended = self._is_over
+                if ended:
+                    self._end()
 
         return done
+
+    def _end(self) -> None:
+        with self._lock:
+            self._is_over = True
+            calls, self._at_end = self._at_end, []
+        for call in calls:
+            call()
 
     def _run_own(self, own: Part, timeout_s: float | None) -> None:
         try:
