@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from contextlib import contextmanager
 from inspect import signature
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -151,7 +152,7 @@ def layer_of(config: dict[str, Any], custom_objects: dict[str, Any] | None = Non
     with custom_object_scope(custom_objects or {}):
         name = config["class_name"]
         kind = class_of(name)
-        if name in _MODELS and kind.__module__.startswith("sparkflow."):
+        if name in _MODELS and _is_ours(kind):
             return model_of(config)
         given = {key: _object(key, value) for key, value in config["config"].items()}
         return kind.from_config(_known_arguments(kind, given))
@@ -159,7 +160,7 @@ def layer_of(config: dict[str, Any], custom_objects: dict[str, Any] | None = Non
 
 def _known_arguments(kind: Any, given: dict[str, Any]) -> dict[str, Any]:
     """Of our own layers' configs, without what newer versions of Keras add."""
-    if not kind.__module__.startswith("sparkflow."):
+    if not _is_ours(kind):
         return given
     drop = (
         "groups",
@@ -209,7 +210,7 @@ def model_of(config: dict[str, Any], custom_objects: dict[str, Any] | None = Non
     """The model of {"class_name", "config"}, with new variables."""
     with custom_object_scope(custom_objects or {}):
         kind = class_of(config["class_name"])
-        if not kind.__module__.startswith("sparkflow."):
+        if not _is_ours(kind):
             return kind.from_config(config["config"])
         return made_by(kind, config["config"])
 
@@ -260,11 +261,29 @@ def _ends(listed: Any, outputs: dict[tuple[str, int], list[Any]]) -> Any:
     return found[0] if len(found) == 1 else found
 
 
+def _copied(layer: Any) -> Any:
+    """Made of its config by its own class. custom_objects need say nothing of the classes and functions in it."""
+    if hasattr(layer, "_sequence_config") or getattr(layer, "_ends", None) is not None:
+        return cloned(layer)
+    inside: list[Any] = [layer]
+    held: dict[str, Any] = {}
+    for one in inside:
+        inside += one._children()
+        held.update({v.__name__: v for v in vars(one).values() if isinstance(v, FunctionType) and not _is_ours(v)})
+        held.update({} if _is_ours(type(one)) else {type(one).__name__: type(one)})
+    with custom_object_scope(held):
+        return layer_of(plain(layer))
+
+
+def _is_ours(kind: Any) -> bool:
+    return kind.__module__.startswith("sparkflow.")
+
+
 def cloned(model: Any, input_tensors: Any = None, clone_function: Callable[[Any], Any] | None = None) -> Any:
     """The same model with layers, and variables, of its own. clone_function: of a layer, the one instead of it."""
     from sparkflow.keras.layers.core import Input
 
-    make = clone_function or (lambda layer: layer_of(plain(layer)))
+    make = clone_function or _copied
     if hasattr(model, "_sequence_config"):
         copies = [make(layer) for layer in model.layers]
         if input_tensors is not None or (model._ends is not None and copies and copies[0]._batch_input_shape is None):

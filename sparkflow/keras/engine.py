@@ -249,6 +249,25 @@ class Layer(base.Layer):
         for update in updates if isinstance(updates, (list, tuple)) else [updates]:
             self._updates.append(update() if callable(update) else update)
 
+    def add_metric(self, value: Any, aggregation: str | None = None, name: str | None = None) -> None:
+        """A tensor for the logs of fit and evaluate: aggregation "mean" over batches, or None of a Metric's result. One
+        metric for all calls that give the same name."""
+        from sparkflow.keras.metric import Mean  # a metric is a layer
+
+        added = self.__dict__.setdefault("_extra_metrics", [])
+        metric = getattr(value, "_metric", None)
+        if metric is None:
+            if name is None or aggregation != "mean":
+                raise ValueError(
+                    f"add_metric of a tensor takes a name and aggregation='mean', got name={name!r} and "
+                    f"aggregation={aggregation!r} (layer {self.name})"
+                )
+            metric = next((m for m, _ in added if m.name == name), None) or Mean(name)
+            value = metric(value)
+        elif name:
+            metric._name = name
+        added.append((metric, value))
+
     # ------------------------------------------------------------------ looking at it
 
     @property

@@ -11,7 +11,7 @@ import numpy as np
 from sparkflow import logging
 from sparkflow.data.dataset import Dataset
 from sparkflow.data.iterator import Iterator as DataIterator
-from sparkflow.framework.graph import Tensor
+from sparkflow.framework.graph import Tensor, get_default_graph
 from sparkflow.keras import backend, utils
 from sparkflow_runtime.wire.errors import OutOfRangeError
 
@@ -215,7 +215,7 @@ def _short(taken: int, steps: int) -> None:
 def _rows(data: Any) -> Iterator[Any]:
     """What a dataset, an iterator of one, tensors or a generator gives."""
     if isinstance(data, Dataset):
-        yield from _run(_initializable(data))
+        yield from _elements_of(data)
     elif isinstance(data, DataIterator):
         yield from _run(data.get_next())
     elif isinstance(data, tuple) and any(isinstance(t, Tensor) for t in _flat(data)):
@@ -224,10 +224,19 @@ def _rows(data: Any) -> Iterator[Any]:
         yield from data
 
 
-def _initializable(data: Dataset) -> Any:
-    iterator = data.make_initializable_iterator()
-    backend.get_session().run(iterator.initializer)
-    return iterator.get_next()
+def _elements_of(data: Dataset) -> Iterator[Any]:
+    """From its beginning. An iterator that nobody runs any more is taken again: the graph does not grow with epochs."""
+    free = get_default_graph().extra.setdefault("keras_iterators", {}).setdefault(data, [])
+    if free:
+        initializer, elements = free.pop()
+    else:
+        iterator = data.make_initializable_iterator()
+        initializer, elements = iterator.initializer, iterator.get_next()
+    try:
+        backend.get_session().run(initializer)
+        yield from _run(elements)
+    finally:
+        free.append((initializer, elements))
 
 
 def _run(elements: Any) -> Iterator[Any]:

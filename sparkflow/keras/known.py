@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 
 from sparkflow.framework import nest
+from sparkflow.framework.apply import convert_to_tensor
 from sparkflow.framework.graph import Tensor
 from sparkflow.keras import backend
 from sparkflow.keras.calls import once
 from sparkflow.keras.compiled import Compiled
-from sparkflow.keras.metric import Mean, Metric
+from sparkflow.keras.metric import Metric
 from sparkflow.ops import array
 
 
@@ -24,7 +25,7 @@ class Known:
     _compile_arguments: dict[str, Any] | None = None
     _fed: list[Tensor] | None = None
     _fed_names: list[str]
-    _made_since: dict[bool, list[list[Any]]] = {}  # noqa: RUF012 - updates and losses of each way; replaced, not changed
+    _made_since: dict[bool, list[list[Any]]] = {}  # noqa: RUF012 - of each way: updates, losses, metrics
     updates: list[Any]
     losses: list[Any]
     trainable_weights: list[Any]
@@ -79,13 +80,16 @@ class Known:
         if self._ends is not None:
             return self.outputs
         if training not in self._found:
-            before = {id(v) for v in (*self.updates, *self.losses)}
+            before = {id(v) for found in self._parts_made() for v in found}
             call: Any = self
             out = call(self._given_inputs, training=training)
             self._found[training] = nest.flatten(out)
-            new = [[v for v in found if id(v) not in before] for found in (self.updates, self.losses)]
+            new = [[v for v in found if id(v) not in before] for found in self._parts_made()]
             self._made_since = {**self._made_since, training: new}
         return self._found[training]
+
+    def _parts_made(self) -> list[list[Any]]:
+        return [self.updates, self.losses, [v for _, v in self._added()]]
 
     def _updates_for(self, training: bool) -> list[Any]:
         return self._own_to(training, 0, self.updates)
@@ -127,18 +131,6 @@ class Known:
 
     # ------------------------------------------------------------------ metrics
 
-    def add_metric(self, value: Any, aggregation: str | None = None, name: str | None = None) -> None:
-        """A tensor for the logs of fit and evaluate: aggregation "mean" over batches, or None of a Metric's result."""
-        metric = getattr(value, "_metric", None)
-        if metric is None:
-            if name is None or aggregation != "mean":
-                raise ValueError("add_metric of a tensor takes a name and aggregation='mean'")
-            metric = Mean(name)
-            value = metric(value)
-        elif name:
-            metric._name = name
-        self.__dict__.setdefault("_extra_metrics", []).append((metric, value))
-
     def _added(self) -> list[tuple[Metric, Tensor]]:
         return [pair for layer in self._everything() for pair in getattr(layer, "_extra_metrics", ())]
 
@@ -146,8 +138,11 @@ class Known:
         return once([m for m, _ in self._added()])
 
     def _metric_tensors(self, training: bool) -> list[Tensor]:
-        last = {id(m): v for m, v in self._added()}
-        return [last[id(m)] for m in self._added_metrics()]
+        """One a metric, of this model's inputs; what it has so far where only the other way measures it."""
+        added = self._added()
+        own = {id(v) for v in self._own_to(training, 2, [v for _, v in added])}
+        last = {id(m): v for m, v in added if id(v) in own}
+        return [last[id(m)] if id(m) in last else convert_to_tensor(m.result()) for m in self._added_metrics()]
 
 
 def placeholders(value: Any) -> list[Tensor]:

@@ -277,7 +277,7 @@ class Trained(Known):
         for index, (size, batch) in enumerate(source.epoch()):
             group.batch_begin("predict", index, {"batch": index, "size": size})
             parts.append(self._predicted(batch))
-            group.batch_end("predict", index, {"batch": index, "size": size})
+            group.batch_end("predict", index, {"batch": index, "size": size, "outputs": parts[-1]})
         group.on_predict_end()
         found = [np.concatenate(p) for p in zip(*parts)]
         return found[0] if len(found) == 1 else found

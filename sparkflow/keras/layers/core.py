@@ -161,6 +161,11 @@ class Lambda(Layer):
         **kwargs: Any,
     ):
         super().__init__(**kwargs)
+        if not callable(function):
+            raise ValueError(
+                f"Lambda {self.name}: no function {function!r} is known. A config has only the name of a function: "
+                "give the function by that name in custom_objects, or make it a layer's class"
+            )
         self.function, self.arguments, self._mask = function, dict(arguments or {}), mask
         self.supports_masking = mask is not None
 
