@@ -157,6 +157,17 @@ def test_who_comes_after_whom_does_not_come_together() -> None:
         assert [f.tolist() for f in found] == [*sums, [[4 + 0, 6 + 1], [2, 4]], [[3, 4], [0, 1]]]
 
 
+def test_bags_come_together_with_those_that_travel_alike() -> None:
+    with tf.Graph().as_default():
+        data = tf.placeholder(tf.float32, [3, 2], "data")
+        with tf.experimental.carried_as("bfloat16"):
+            halves = [picked(data, 0), picked(data, 1)]
+        fetches = [tf.identity(t).name for t in (*halves, picked(data, 0), picked(data, 2))]
+        made = verify(joint_bags(placed(fetches, ["data:0"]), ["data:0"], []), {"data"})
+        found = [n.attr["_carried_as"].s for n in made.node if n.op == "_JointBagSums"]
+        assert sorted(found) == [b"", b"bfloat16"] and counted(made) == {"_JointBagSums": 2}
+
+
 def test_a_table_elsewhere_stays_there(cluster: Any, graph: Any) -> None:
     """Its gradient asks how many rows it has: that travels, and not the table."""
     servers = [f"/job:{job}/replica:0/task:0/device:CPU:0" for job in ("worker", "ps")]

@@ -52,7 +52,6 @@ def joint_bags(graph: GraphDef, feeds: Collection[str] = (), kept: Collection[st
     """A placed graph; kept: nodes that are fetched or run by name."""
     apart = {*kept, *(parse(f)[0] for f in feeds)}
     bags = [n for n in graph.node if n.op in _STEPS and n.name not in apart and on_cpu(n.device)]
-    bags = [n for n in bags if CARRIED not in n.attr]
     if len(bags) < 2:
         return graph
     regions = Regions(graph, set(feeds))
@@ -74,7 +73,8 @@ def _groups(regions: Regions, bags: list[NodeDef]) -> list[list[NodeDef]]:
     for node in bags:
         attrs = tuple(node.attr[a].SerializeToString() for a in _STEPS[node.op].attrs)
         when = level[node.name], context[node.name], awaited[node.name]
-        groups[node.op, attrs, node.device, len(data_inputs(node)), when].append(node)
+        carried = node.attr[CARRIED].s if CARRIED in node.attr else b""
+        groups[node.op, attrs, carried, node.device, len(data_inputs(node)), when].append(node)
     return [group for group in groups.values() if len(group) > 1]
 
 
@@ -91,7 +91,7 @@ def _joined(regions: Regions, group: list[NodeDef]) -> NodeDef:
     inputs = [e for same in zip(*given) for e in same]
     controls = dict.fromkeys(e for n in group for e in n.input if is_control(e))
     joint.input.extend([*inputs, *controls])
-    for name in step.attrs:
+    for name in (*step.attrs, *([CARRIED] if CARRIED in first.attr else [])):
         joint.attr[name].CopyFrom(first.attr[name])
     about: dict[str, Any] = {"N": len(group), "_fused_from": [n.name for n in group]}
     if step.outputs == 1 and "hides" not in step.attrs:
