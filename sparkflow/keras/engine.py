@@ -21,7 +21,18 @@ from sparkflow.framework.scopes import snake_case
 from sparkflow.framework.shapes import TensorShape
 from sparkflow.framework.sparse_tensor import SparseTensor
 from sparkflow.keras import backend, constraints, regularizers
-from sparkflow.keras.calls import Node, batch_shape, collect, is_shape, mask_of, once, shapes_of, tensor, unique_name
+from sparkflow.keras.calls import (
+    Called,
+    Node,
+    batch_shape,
+    collect,
+    is_shape,
+    mask_of,
+    once,
+    shapes_of,
+    tensor,
+    unique_name,
+)
 from sparkflow.layers import base
 from sparkflow.ops import array, init_named, math, operators  # noqa: F401 - x / y on tensors
 from sparkflow.ops.variables import Variable
@@ -44,7 +55,7 @@ class _Calls(local):
 _calls = _Calls()
 
 
-class Layer(base.Layer):
+class Layer(Called, base.Layer):
     """The base of tf.keras.layers' classes. A subclass makes variables in `build`, by add_weight, and computes in
     `call`.
 
@@ -83,7 +94,7 @@ class Layer(base.Layer):
         with self._inside(first or as_dtype(backend.floatx())):
             if not self.built:
                 self._check(inputs)
-                self.build(shapes_of(inputs))
+                self._build_of(shapes_of(inputs))
                 self.built = True
             self._check(inputs)
             said = kwargs.get("training")
@@ -161,6 +172,9 @@ class Layer(base.Layer):
 
     def _name_scope(self) -> str:
         return self._name
+
+    def _build_of(self, input_shape: Any) -> None:
+        self.build(input_shape)
 
     def build_here(self, input_shape: TensorShape, dtype: DType | None) -> None:
         """Make the variables, where there are none, in the scope around instead of one of the layer's name."""
@@ -346,32 +360,3 @@ class Layer(base.Layer):
                 f"Layer {self.name}: weight {name} has shape {size}, weights has {list(value.shape)} for it"
             )
         return value
-
-    def _only_node(self, what: str) -> Node:
-        if len(self._nodes) != 1:
-            raise AttributeError(
-                f"Layer {self.name} has been called {len(self._nodes)} times; {what} is that of its only call"
-            )
-        return self._nodes[0]
-
-    def _node_at(self, what: str, node_index: int) -> Node:
-        if not -len(self._nodes) <= node_index < len(self._nodes):
-            raise ValueError(
-                f"Asked for {what} of call {node_index} of layer {self.name}, which has {len(self._nodes)}"
-            )
-        return self._nodes[node_index]
-
-    def get_input_at(self, node_index: int) -> Any:
-        """The inputs of that call. Raises ValueError where there is none."""
-        return self._node_at("the inputs", node_index).inputs
-
-    def get_output_at(self, node_index: int) -> Any:
-        return self._node_at("the outputs", node_index).outputs
-
-    def get_output_shape_at(self, node_index: int) -> Any:
-        return nest.map_structure(backend.int_shape, self.get_output_at(node_index))
-
-    input = property(lambda self: self._only_node("input").inputs)
-    output = property(lambda self: self._only_node("output").outputs)
-    input_shape = property(lambda self: nest.map_structure(backend.int_shape, self._only_node("input_shape").inputs))
-    output_shape = property(lambda self: nest.map_structure(backend.int_shape, self._only_node("output_shape").outputs))

@@ -11,7 +11,7 @@ from sparkflow.framework import nest
 from sparkflow.framework.apply import convert_to_tensor
 from sparkflow.framework.graph import Tensor
 from sparkflow.keras import backend
-from sparkflow.keras.calls import once
+from sparkflow.keras.calls import is_shape, once
 from sparkflow.keras.compiled import Compiled
 from sparkflow.keras.metric import Metric
 from sparkflow.ops import array
@@ -26,6 +26,9 @@ class Known:
     _fed: list[Tensor] | None = None
     _fed_names: list[str]
     _made_since: dict[bool, list[list[Any]]] = {}  # noqa: RUF012 - of each way: updates, losses, metrics
+    built: bool
+    _nodes: list[Any]
+    _is_called = False
     updates: list[Any]
     losses: list[Any]
     trainable_weights: list[Any]
@@ -52,6 +55,32 @@ class Known:
         if self._ends is not None:
             return self.output_names
         return [f"output_{i + 1}" for i in range(len(self._output_tensors() or ()))]
+
+    def _build_of(self, input_shape: Any) -> None:
+        self._is_called = True  # its layers are built by its call
+        try:
+            self.build(input_shape)
+        finally:
+            self._is_called = False
+
+    def build(self, input_shape: Any) -> None:
+        """Its layers' variables for numbers of that shape, batch included; a list or dictionary of them for several."""
+        if self.built or self._is_called:
+            return
+        shapes = isinstance(input_shape, dict) or (isinstance(input_shape, list) and any(map(is_shape, input_shape)))
+        made = lambda size: array.placeholder(backend.floatx(), size, "build_input")  # noqa: E731
+        if isinstance(input_shape, dict):
+            inputs: Any = {name: made(size) for name, size in input_shape.items()}
+        else:
+            inputs = [made(size) for size in input_shape] if shapes else made(input_shape)
+        self.built = True
+        try:
+            call: Any = self
+            call(inputs)
+        except BaseException:
+            self.built = False
+            raise
+        self._nodes.pop()  # nobody's call
 
     def _know_inputs(self, x: Any) -> None:
         """Placeholders of the kind of x, and what the model makes of them, for a model that was never told."""

@@ -163,7 +163,12 @@ class Model(Trained, Layer):
         raise ValueError(f"No such layer: {name!r}. Model {self.name} has {', '.join(la.name for la in layers)}")
 
     def summary(self, line_length: int = 79, positions: Any = None, print_fn: Callable[[str], Any] = print) -> None:
-        """Say each layer's name, class, output's shape and count of numbers."""
+        """Say each layer's name, class, output's shape and count of numbers. Raises ValueError before it is built."""
+        if not self.built:
+            raise ValueError(
+                f"Model {self.name} has not yet been built: call build(input_shape), fit it, or give its first "
+                "layer an input_shape"
+            )
         widths = (int(line_length * 0.45), int(line_length * 0.33))
         row = lambda a, b, c: print_fn(f"{a[: widths[0] - 1]:{widths[0]}}{b[: widths[1] - 1]:{widths[1]}}{c}")  # noqa: E731
         print_fn(f'Model: "{self.name}"')
@@ -215,6 +220,18 @@ class Sequential(Model):
         if self._ends is not None:
             self._ends = (self._ends[0], layer(self._ends[1]))
             self.built = True
+
+    def build(self, input_shape: Any = None) -> None:
+        """Its layers, for inputs of that shape, batch included, where the first one does not say it."""
+        if self.built or self._is_called:
+            return
+        if input_shape is None:
+            raise ValueError(f"Sequential {self.name}: say the input_shape that it is built for")
+        first = Input(batch_shape=tuple(input_shape))
+        out = first
+        for layer in self._layers:
+            out = layer(out)
+        self._ends, self.built = (first, out), True
 
     def _sequence_config(self) -> dict[str, Any]:
         layers = [configs.plain(layer) for layer in self.layers]

@@ -112,3 +112,40 @@ def test_callbacks_see_what_was_predicted() -> None:
     see.on_predict_batch_end = lambda batch, logs=None: seen.append(logs["outputs"][0])
     model = keras.Sequential([layers.Dense(1, input_dim=6)])
     np.testing.assert_array_equal(model.predict(X, batch_size=8, callbacks=[see]), np.concatenate(seen))
+
+
+def test_updates_and_losses_of_inputs() -> None:
+    given, other = layers.Input((6,)), tf.placeholder(tf.float32, [None, 6])
+    dense = layers.Dense(1, kernel_regularizer="l2", activity_regularizer="l1")
+    model = keras.Model(given, dense(layers.BatchNormalization()(given)))
+    loss = tf.reduce_sum(model(other, training=True))
+    assert [len(model.get_updates_for(x)) for x in (other, given, None)] == [2, 2, 0]
+    assert [len(model.get_losses_for(x)) for x in (other, given, None)] == [1, 1, 1]
+    with tf.control_dependencies(model.get_updates_for(other)):
+        step = tf.train.GradientDescentOptimizer(0.1).minimize(loss)
+    keras.backend.get_session().run(step, {other: X})
+    assert np.abs(model.layers[1].get_weights()[2]).max() > 0  # the moving mean
+
+
+def test_models_are_built_for_a_shape() -> None:
+    class Two(keras.Model):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.last = layers.Dense(3), layers.Dense(1)
+
+        def call(self, inputs: Any) -> Any:
+            return self.last(self.first(inputs))
+
+    for model in (keras.Sequential([layers.Dense(3), layers.Dense(1)]), Two()):
+        with pytest.raises(ValueError, match=f"{model.name} has not yet been built: call build"):
+            model.summary()
+        model.build((None, 6))
+        assert [w.shape.as_list() for w in model.weights] == [[6, 3], [3], [3, 1], [1]]
+        lines: list[str] = []
+        model.summary(print_fn=lines.append)
+        assert "Total params: 25" in lines
+        model.set_weights([np.ones_like(w) for w in model.get_weights()])
+        model.compile("sgd", "mse")
+        np.testing.assert_allclose(model.predict(X), 3 * X.sum(1, keepdims=True) + 4, rtol=1e-4, atol=1e-4)
+        model.fit(X, Y, verbose=0)
+        assert len(model.weights) == 4
