@@ -235,10 +235,12 @@ class Sequential(Model):
 
     def _sequence_config(self) -> dict[str, Any]:
         layers = [configs.plain(layer) for layer in self.layers]
-        if self._ends is not None:
-            first = self._ends[0]
+        fed = self._fed or []
+        first = self._ends[0] if self._ends is not None else fed[0] if len(fed) == 1 else None
+        if first is not None:  # else of whatever shape it is fed
+            made = getattr(first, "_keras_history", None)
             head = {"batch_input_shape": list(backend.int_shape(first) or ()), "dtype": first.dtype.base_dtype.name,
-                    "sparse": False, "name": first._keras_history.layer.name}  # fmt: skip
+                    "sparse": False, "name": made.layer.name if made else f"{self.layers[0].name}_input"}  # fmt: skip
             layers = [{"class_name": "InputLayer", "config": head}, *layers]
         return {"name": self.name, "layers": layers}
 

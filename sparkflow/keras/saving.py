@@ -24,7 +24,7 @@ from sparkflow.saved_model.signature_constants import DEFAULT_SERVING_SIGNATURE_
 from sparkflow.saved_model.signature_def_utils import predict_signature_def
 from sparkflow.saved_model.tag_constants import SERVING
 from sparkflow.session.session import Session
-from sparkflow.train.checkpoint_state import checkpoint_exists
+from sparkflow.train.checkpoint_state import checkpoint_exists, update_checkpoint_state
 from sparkflow.train.object_checkpoint import Checkpoint
 from sparkflow_runtime.wire.errors import AlreadyExistsError, NotFoundError
 
@@ -71,8 +71,8 @@ def _graph_of(model: Any) -> Iterator[Any]:
 
 
 def save_weights(model: Any, filepath: Any, overwrite: bool = True, save_format: str | None = None) -> None:
-    """In HDF5 where the path ends in .h5, .hdf5 or .keras, else in a checkpoint of that prefix. Raises
-    AlreadyExistsError where something is there and overwrite is False."""
+    """In HDF5 where the path ends in .h5, .hdf5 or .keras, else in a checkpoint of that prefix, its folder's latest
+    one. Raises AlreadyExistsError where something is there and overwrite is False."""
     path = os.fspath(filepath)
     if not overwrite and weights_are_at(path):
         raise AlreadyExistsError(f"{path} exists already: give overwrite=True, or another path")
@@ -83,6 +83,7 @@ def save_weights(model: Any, filepath: Any, overwrite: bool = True, save_format:
             return
         os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
         _Weights(model).write(path, session)
+        update_checkpoint_state(os.path.dirname(path) or ".", path, [path], save_relative_paths=True)
 
 
 def load_weights(model: Any, filepath: Any, by_name: bool = False, skip_mismatch: bool = False) -> None:

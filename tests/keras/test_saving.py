@@ -201,3 +201,31 @@ def test_the_best_weights_are_kept_in_files(tmp_path: Path) -> None:
     assert keep.best == min(losses) and tf.train.checkpoint_exists(str(tmp_path / "at-03"))
     other = keras.models.clone_model(model)
     other.load_weights(path)
+
+
+def test_a_folders_latest_weights_are_found(tmp_path: Path) -> None:
+    model = _sequential()
+    keep = keras.callbacks.ModelCheckpoint(str(tmp_path / "at-{epoch}"), save_weights_only=True)
+    model.fit(X, CLASSES, epochs=2, verbose=0, callbacks=[keep])
+    latest = tf.train.latest_checkpoint(str(tmp_path))
+    assert latest == str(tmp_path / "at-2")
+    want = model.get_weights()
+    model.set_weights([w + 1 for w in want])
+    model.load_weights(latest)
+    np.testing.assert_array_equal(np.concatenate([w.ravel() for w in model.get_weights()]),
+                                  np.concatenate([w.ravel() for w in want]))  # fmt: skip
+
+
+@pytest.mark.parametrize("form", ["h5", "tf"])
+def test_models_that_learned_their_shape_from_data_are_loaded(form: str, tmp_path: Path) -> None:
+    if form == "h5":
+        pytest.importorskip("h5py")
+    model = keras.Sequential([la.Dense(3, "relu"), la.Dense(1)])
+    model.compile("adam", "mse")
+    model.fit(X, Y, verbose=0)
+    model.save(str(tmp_path / "model"), save_format=form)
+    want, then = model.predict(X), model.train_on_batch(X, Y)
+    keras.backend.clear_session()
+    loaded = keras.models.load_model(str(tmp_path / "model"))
+    np.testing.assert_allclose(loaded.predict(X), want, rtol=1e-6)
+    assert loaded.train_on_batch(X, Y) == pytest.approx(then, rel=1e-5)
