@@ -62,6 +62,20 @@ def test_what_is_joined() -> None:
     assert not {"ScatterAdd", "AssignSub"} & found.keys()
 
 
+def test_what_waits_for_other_updates_is_joined_and_waits_on() -> None:
+    """As where a batch normalization's averages come first."""
+    with tf.Graph().as_default():
+        average = tf.get_variable("average", [], initializer=tf.zeros_initializer())
+        with tf.control_dependencies([tf.assign_add(average, 1.0, name="first")]):
+            _, train, _ = model()
+        nodes = {n.name: n for n in tf.get_default_graph().as_graph_def(add_shapes=True).node}
+        view = View.of(prune(nodes, ["ids:0"], [], [train.name]), ["ids:0"], [], [train.name], sources=nodes)
+        join_adam(view)
+        (update,) = (op for op in view.ops.values() if op.op == "_SparseApplyDecayedAdam")
+        assert "first" in update.control
+        assert not {"ScatterAdd", "AssignSub"} & {op.op for op in view.graph().node}
+
+
 def test_a_table_of_a_rate_that_is_a_tensor() -> None:
     with tf.Graph().as_default():
         step = tf.train.get_or_create_global_step()

@@ -121,11 +121,13 @@ class _Finder:
 
     def _moment(self, update: Op, e: str) -> _Moment | None:
         added = self._own(update, e, ("ScatterAdd",), waited=True)
-        if added is None or len(added.control) != 1:
+        if added is None:
             return None
-        decay = self.view.ops.get(added.control[0])
-        if decay is None or decay.op != "Assign" or decay.data[0] != added.data[0] or self.users[decay.name]:
+        before = [op for name in added.control if (op := self.view.ops.get(name)) is not None]
+        decays = [op for op in before if op.op == "Assign" and op.data[0] == added.data[0]]
+        if len(decays) != 1 or self.users[decays[0].name]:
             return None
+        (decay,) = decays
         if not self._may_go(update, decay) or [w.name for w in self.waiters[decay.name]] != [added.name]:
             return None
         product = self._own(decay, decay.data[1], ("Mul",))
