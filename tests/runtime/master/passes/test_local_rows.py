@@ -14,13 +14,13 @@ import pytest
 import sparkflow as tf
 import sparkflow_runtime.kernels.table  # noqa: F401 - registers the ops
 from sparkflow import distribute
-from sparkflow_runtime.kernels import spread_products
 from sparkflow_runtime.kernels.registry import Node, find
 from sparkflow_runtime.master.passes import Optimizer
 from sparkflow_runtime.master.prune import prune
 from sparkflow_runtime.resources.manager import ResourceManager
 from sparkflow_runtime.wire.attrs import Shape
 from sparkflow_runtime.wire.protos import GraphDef, RewriterConfig
+from tests.runtime.kernels.conftest import spread_products as code_in_use  # noqa: F401 - a fixture
 
 CPU = "/job:localhost/replica:0/task:0/device:CPU:0"
 ROWS, BATCH = 6, 40
@@ -70,15 +70,14 @@ def test_rows_are_those_of_distinct_ids(graph: Any, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", OPTIMIZERS)
-def test_the_same_values(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spread_products, "_WORTH", -1e9)  # few rows pay too
-    calls, multiply = Counter[str](), spread_products._multiply
+def test_the_same_values(name: str, code_in_use: Any, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
+    calls, multiply = Counter[str](), code_in_use._multiply
 
     def counted(*arguments: Any) -> Any:
         calls["multiply"] += 1
         return multiply(*arguments)
 
-    monkeypatch.setattr(spread_products, "_multiply", counted)
+    monkeypatch.setattr(code_in_use, "_multiply", counted)
     found = []
     for setting in (RewriterConfig.ON, RewriterConfig.OFF):
         config = tf.ConfigProto()
