@@ -218,7 +218,7 @@ def _loss_of(output: Output, y_true: Tensor, y_pred: Tensor, weights: Any) -> Te
         found = output.loss(y_true, y_pred, sample_weight=weights)
         return found if found.shape.ndims == 0 else math_reduce.reduce_mean(found)
     if getattr(output.loss, "__module__", "") == losses.__name__ and not output.of_loss(_SPARSE):
-        y_true, y_pred = losses._aligned(math.cast(y_true, y_pred.dtype.base_dtype), y_pred)
+        y_true, y_pred = losses.aligned(math.cast(y_true, y_pred.dtype.base_dtype), y_pred)
     values = convert_to_tensor(output.loss(y_true, y_pred))
     if weights is None:
         return math_reduce.reduce_mean(values)

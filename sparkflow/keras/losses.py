@@ -42,7 +42,7 @@ def _both(y_true: Any, y_pred: Any) -> tuple[Tensor, Tensor]:
     return math.cast(convert_to_tensor(y_true), y_pred.dtype.base_dtype), y_pred
 
 
-def _aligned(t: Tensor, p: Tensor) -> tuple[Tensor, Tensor]:
+def aligned(t: Tensor, p: Tensor) -> tuple[Tensor, Tensor]:
     """Both without a last size of 1 that only one of them has."""
     a, b = t.shape.ndims, p.shape.ndims
     if a is None or b is None or abs(a - b) != 1:
@@ -178,6 +178,10 @@ class Loss:
     def get_config(self) -> dict[str, Any]:
         return {"reduction": self.reduction, "name": self.name}
 
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Any:
+        return cls(**config)
+
 
 class _Of(Loss):
     """A function's loss, with its own arguments before those of all losses."""
@@ -197,7 +201,7 @@ class _Of(Loss):
 
     def call(self, y_true: Any, y_pred: Any) -> Tensor:
         if self._align:
-            y_true, y_pred = _aligned(*_both(y_true, y_pred))
+            y_true, y_pred = aligned(*_both(y_true, y_pred))
         return type(self)._function(y_true, y_pred, **self._given)
 
     def get_config(self) -> dict[str, Any]:
@@ -256,10 +260,14 @@ def serialize(loss: Any) -> Any:
 
 def deserialize(config: Any, custom_objects: dict[str, Any] | None = None) -> Any:
     """Raises ValueError on an unknown name."""
-    known = custom_objects or {}
+    return made_of(config, globals(), custom_objects or {}, get, "loss")
+
+
+def made_of(config: Any, own: dict[str, Any], custom: dict[str, Any], get: Callable[[Any], Any], what: str) -> Any:
+    """What `serialize` told of: a name, or a class and its config. Raises ValueError on a class that is not known."""
     if isinstance(config, str):
-        return known.get(config) or get(config)
-    kind = known.get(config["class_name"]) or globals().get(config["class_name"])
+        return custom.get(config) or get(config)
+    kind = custom.get(config["class_name"]) or own.get(config["class_name"])
     if kind is None:
-        raise ValueError(f"Unknown loss class: {config['class_name']!r}; name it in custom_objects")
-    return kind(**config["config"])
+        raise ValueError(f"Unknown {what} class: {config['class_name']!r}; name it in custom_objects")
+    return kind.from_config(config["config"])

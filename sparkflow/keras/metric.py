@@ -12,6 +12,7 @@ from sparkflow.framework.graph import Tensor, get_default_graph
 from sparkflow.framework.program_order import ProgramOrder, ordered
 from sparkflow.keras import backend
 from sparkflow.keras.engine import Layer
+from sparkflow.keras.losses import aligned
 from sparkflow.losses.weighted import broadcast_weights
 from sparkflow.metrics.streaming import of_rank
 from sparkflow.ops import (
@@ -214,18 +215,6 @@ class MeanMetricWrapper(Mean):
     def get_config(self) -> dict[str, Any]:
         own = {} if type(self) is not MeanMetricWrapper else {"fn": self._fn}
         return {**super().get_config(), **own, **self._further}
-
-
-def aligned(y_true: Tensor, y_pred: Tensor) -> tuple[Tensor, Tensor]:
-    """Both without a last size of 1 that only one of them has."""
-    a, b = y_true.shape.ndims, y_pred.shape.ndims
-    if a is None or b is None or abs(a - b) != 1:
-        return y_true, y_pred
-    longer = y_true if a > b else y_pred
-    if longer.shape.as_list()[-1] != 1:
-        return y_true, y_pred
-    shorter = array.squeeze(longer, [-1])
-    return (shorter, y_pred) if longer is y_true else (y_true, shorter)
 
 
 class MeanRelativeError(Mean):

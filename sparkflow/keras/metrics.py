@@ -220,10 +220,4 @@ def serialize(metric: Any) -> Any:
 
 
 def deserialize(config: Any, custom_objects: dict[str, Any] | None = None) -> Any:
-    known = custom_objects or {}
-    if isinstance(config, str):
-        return known.get(config) or get(config)
-    kind = known.get(config["class_name"]) or globals().get(config["class_name"])
-    if kind is None:
-        raise ValueError(f"Unknown metric class: {config['class_name']!r}; name it in custom_objects")
-    return kind.from_config(config["config"])
+    return losses.made_of(config, globals(), custom_objects or {}, get, "metric")
