@@ -55,9 +55,10 @@ fmt: .venv/.stamp ## let ruff format the code and mend what it can
 	@$(BIN)/ruff check --fix-only .
 	@$(BIN)/ruff format .
 
+# Of Keras' files those in HDF5 too: h5py comes with TensorFlow.
 oracle: .venv-oracle/.stamp ## run every op and whole programs in TensorFlow as well, and compare (ARGS="-k Softmax")
 	@echo "==> pytest tests/oracle, with TensorFlow"
-	@OMP_NUM_THREADS=1 .venv-oracle/bin/python -m pytest tests/oracle $(ARGS)
+	@OMP_NUM_THREADS=1 .venv-oracle/bin/python -m pytest tests/keras/test_saving.py tests/oracle $(ARGS)
 
 lowest: .venv-lowest/.stamp ## run the unit tests on the oldest packages we promise (needs Python 3.11)
 	@echo "==> pytest, with the versions of conf/lowest.txt"
