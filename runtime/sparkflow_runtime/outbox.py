@@ -43,12 +43,19 @@ class Outbox:
                 self._empty(task, error)
 
     def push(
-        self, task: str, channel: Channel | None, method: int, meta: bytes, tensors: Sequence[Any], failed: Failed
+        self,
+        task: str,
+        channel: Channel | None,
+        method: int,
+        meta: bytes,
+        tensors: Sequence[Any],
+        failed: Failed,
+        waits: bool = True,
     ) -> None:
-        """Over a channel that there is, else when there is one: of copies, since who waits may go on before. Raises
-        OpError where the channel has ended."""
+        """Over a channel that there is (waits: see Channel.push), else when there is one: of copies, since who waits
+        may go on before. Raises OpError where the channel has ended."""
         if channel is not None and task not in self:
-            channel.push(method, meta, tensors)
+            channel.push(method, meta, tensors, waits)
             return
         kept = copies(tensors)
         self.put(task, lambda channel: channel.push(method, meta, kept), failed)

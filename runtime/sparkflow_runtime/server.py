@@ -22,11 +22,11 @@ from sparkflow_runtime.masters import Masters
 from sparkflow_runtime.memory import keep_freed_memory
 from sparkflow_runtime.outbox import Outbox, Sent
 from sparkflow_runtime.remote_task import RemoteTask
+from sparkflow_runtime.resources.chunk_messages import is_short
 from sparkflow_runtime.resources.collectives import Collectives
 from sparkflow_runtime.runners import Runners
 from sparkflow_runtime.threads import inter_op, limit, share, switch_often
-from sparkflow_runtime.transport import Channel, forks
-from sparkflow_runtime.transport import Options as TransportOptions
+from sparkflow_runtime.transport import Channel, Options, forks
 from sparkflow_runtime.transport.peers import traffic
 from sparkflow_runtime.wire import sessions
 from sparkflow_runtime.wire.bundles import Bundle, decode_table, encode_table, tensors_of
@@ -78,13 +78,13 @@ def server_at(target: str) -> Server | None:
     return None if found is None or found._stopping else found
 
 
-def credentials(address: str) -> tuple[bytes | None, TransportOptions]:
+def credentials(address: str) -> tuple[bytes | None, Options]:
     """(secret, options) for a client of the Server at an address: those of a server of this process in one cluster with
     it, else the job's secret as the environment has it."""
     for server in _servers.values():
         if address in server.addresses():
             return server._secret, server._options
-    return secret_of_environment(), TransportOptions()
+    return secret_of_environment(), Options()
 
 
 class Server:
@@ -110,7 +110,7 @@ class Server:
         switch_often()
         self.config = config or ConfigProto()
         self.job, self.index, self.name = job, index, task_name(job, index)
-        self._secret, self._options = secret, TransportOptions(keepalive_s=keepalive_s)
+        self._secret, self._options = secret, Options(keepalive_s=keepalive_s)
         self._aside = Runners(f"sparkflow-steps {self.name}").submit
         self.outbox, self._sent = Outbox(self.channel, self._aside), Sent(2 * keepalive_s)
         self.held_back: set[tuple[str, int]] = set()  # (task, step): begins when there is a channel to the task
@@ -267,7 +267,7 @@ class Server:
 
     def _push_collective(self, task: str, meta: bytes, tensors: Sequence[Any]) -> None:
         channel, unsent = self.open_channel(task), partial(self._collectives.unsent, task, meta)
-        self.outbox.push(task, channel, COLLECTIVE, meta, tensors, unsent)
+        self.outbox.push(task, channel, COLLECTIVE, meta, tensors, unsent, waits=not is_short(tensors))
 
     def _collective_leader(self) -> str:
         """What the server's config says, else the first task that is no parameter server, by the names of the jobs

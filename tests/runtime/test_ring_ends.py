@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sparkflow_runtime.resources import rings
+from sparkflow_runtime.resources import rings, small_reductions
 from sparkflow_runtime.resources.collectives import Collectives
 from sparkflow_runtime.resources.groups import Request
-from sparkflow_runtime.resources.rings import Broadcast, Place, Reduce, Ring, Send
+from sparkflow_runtime.resources.rings import Broadcast, Place, Ring, Send
+from sparkflow_runtime.resources.small_reductions import reduction
 from sparkflow_runtime.wire.errors import AbortedError, OpError, UnavailableError
 
 
@@ -85,13 +86,14 @@ class Net:
                 self.members[task].on_message(source, *rest)
 
 
-@pytest.fixture(autouse=True)
-def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(autouse=True, params=[0, 1 << 20], ids=["cut", "whole"])
+def small_chunks(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
     monkeypatch.setattr(rings, "CHUNK_BYTES", 40)
+    monkeypatch.setattr(small_reductions, "SMALL_BYTES", request.param)
 
 
 def reduce(place: Place, send: Send) -> Ring:
-    return Reduce(place, send, np.full(50, place.rank + 1.0, np.float32))
+    return reduction(place, send, np.full(50, place.rank + 1.0, np.float32))
 
 
 @pytest.mark.parametrize("size", [2, 3, 5])

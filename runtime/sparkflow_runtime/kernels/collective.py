@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from threading import Lock
 from typing import Any
 
@@ -12,7 +13,8 @@ from sparkflow_runtime.kernels.compression import codec_of
 from sparkflow_runtime.kernels.registry import Node, asynchronous
 from sparkflow_runtime.resources.collectives import Collectives
 from sparkflow_runtime.resources.groups import Request
-from sparkflow_runtime.resources.rings import Broadcast, Gather, Place, Reduce, Ring, Send
+from sparkflow_runtime.resources.rings import Broadcast, Gather, Place, Ring, Send
+from sparkflow_runtime.resources.small_reductions import reduction
 from sparkflow_runtime.wire.errors import InvalidArgumentError, OpError
 
 _CPU = ("CPU",)
@@ -27,7 +29,9 @@ def _collectives(node: Node) -> Collectives:
         return node.resources.collectives
 
 
-def _start(node: Node, step: Any, done: Wait, keys: tuple[Any, ...], make: Callable[[Place, Send], Ring]) -> None:
+def _start(
+    node: Node, step: Any, done: Wait, keys: tuple[Any, ...], make: Callable[[Place, Send], Ring], nbytes: int
+) -> None:
     size, group, instance = (int(k) for k in keys)
     if size < 1:
         raise InvalidArgumentError(f"{node.op} {node.name!r}: group_size {size}, expected at least 1")
@@ -41,7 +45,7 @@ def _start(node: Node, step: Any, done: Wait, keys: tuple[Any, ...], make: Calla
         done(error, outputs)
 
     timeout_s = float(node.attr("timeout_seconds", 0.0))
-    request = Request(node.name, group, size, instance, make, ended, timeout_s, node.session)
+    request = Request(node.name, group, size, instance, make, ended, timeout_s, node.session, nbytes)
     cancel = _collectives(node).start(request)
     token.append(step.on_cancel(cancel, lambda: _collectives(node).describe(request)))
     if over:  # before there was a token to see
@@ -52,9 +56,16 @@ def _keys(node: Node) -> tuple[int, int, int]:
     return node.attrs["group_size"], node.attrs["group_key"], node.attrs["instance_key"]
 
 
-def _reduce(node: Node, x: np.ndarray, scatter: bool = False) -> Callable[[Place, Send], Ring]:
+def _reducing(node: Node, scatter: bool = False) -> Callable[..., None]:
+    """start(step, done, keys, x)"""
     merge, final, codec = _text(node, "merge_op"), _text(node, "final_op"), codec_of(node)
-    return lambda place, send: Reduce(place, send, np.asarray(x), merge, final, scatter, codec)
+
+    def start(step: Any, done: Wait, keys: tuple[Any, ...], x: Any) -> None:
+        x = np.asarray(x)
+        make = partial(reduction, x=x, merge_op=merge, final_op=final, scatter=scatter, codec=codec)
+        _start(node, step, done, keys, make, x.nbytes)
+
+    return start
 
 
 def _text(node: Node, attr: str) -> str:
@@ -64,55 +75,64 @@ def _text(node: Node, attr: str) -> str:
 
 @asynchronous("CollectiveReduce", devices=_CPU)
 def _collective_reduce(node: Node) -> Wait:
-    return lambda step, done, x: _start(node, step, done, _keys(node), _reduce(node, x))
+    start, keys = _reducing(node), _keys(node)
+    return lambda step, done, x: start(step, done, keys, x)
 
 
 @asynchronous("CollectiveReduceV2", "CollectiveReduceScatterV2", devices=_CPU)
 def _collective_reduce_v2(node: Node) -> Wait:
-    scatter = node.op == "CollectiveReduceScatterV2"
+    start = _reducing(node, node.op == "CollectiveReduceScatterV2")
 
     def run(step: Any, done: Wait, x: np.ndarray, size: Any, group: Any, instance: Any, *tokens: Any) -> None:
-        _start(node, step, done, (size, group, instance), _reduce(node, x, scatter))
+        start(step, done, (size, group, instance), x)
 
     return run
 
 
-def _gather(node: Node, x: np.ndarray) -> Callable[[Place, Send], Ring]:
+def _gathering(node: Node) -> Callable[..., None]:
+    """start(step, done, keys, x)"""
     codec = codec_of(node)
-    return lambda place, send: Gather(place, send, np.asarray(x), codec)
+
+    def start(step: Any, done: Wait, keys: tuple[Any, ...], x: Any) -> None:
+        x = np.asarray(x)
+        _start(node, step, done, keys, partial(Gather, x=x, codec=codec), x.nbytes)
+
+    return start
 
 
 @asynchronous("CollectiveGather", devices=_CPU)
 def _collective_gather(node: Node) -> Wait:
-    return lambda step, done, x: _start(node, step, done, _keys(node), _gather(node, x))
+    start, keys = _gathering(node), _keys(node)
+    return lambda step, done, x: start(step, done, keys, x)
 
 
 @asynchronous("CollectiveGatherV2", devices=_CPU)
 def _collective_gather_v2(node: Node) -> Wait:
+    start = _gathering(node)
+
     def run(step: Any, done: Wait, x: np.ndarray, size: Any, group: Any, instance: Any, *tokens: Any) -> None:
-        _start(node, step, done, (size, group, instance), _gather(node, x))
+        start(step, done, (size, group, instance), x)
 
     return run
 
 
 @asynchronous("CollectiveBcastSend", devices=_CPU)
 def _collective_bcast_send(node: Node) -> Wait:
-    codec, wanted = codec_of(node), node.attrs["shape"].dims
+    codec, wanted, keys = codec_of(node), node.attrs["shape"].dims, _keys(node)
 
     def run(step: Any, done: Wait, x: np.ndarray) -> None:
         x = np.asarray(x)
         if wanted is not None and x.shape != tuple(wanted):
             raise InvalidArgumentError(f"CollectiveBcastSend {node.name!r}: shape {x.shape}, expected {tuple(wanted)}")
-        _start(node, step, done, _keys(node), lambda place, send: Broadcast(place, send, x, codec=codec))
+        _start(node, step, done, keys, partial(Broadcast, x=x, codec=codec), x.nbytes)
 
     return run
 
 
 @asynchronous("CollectiveBcastRecv", devices=_CPU)
 def _collective_bcast_recv(node: Node) -> Wait:
-    dims, dtype, codec = node.attrs["shape"].dims, node.attrs["T"].np, codec_of(node)
+    dims, dtype, codec, keys = node.attrs["shape"].dims, node.attrs["T"].np, codec_of(node), _keys(node)
     if dims is None or None in dims:
         raise InvalidArgumentError(f"CollectiveBcastRecv {node.name!r}: give the whole shape, got {dims}")
-    return lambda step, done: _start(
-        node, step, done, _keys(node), lambda place, send: Broadcast(place, send, None, dims, dtype, codec)
-    )
+    make = partial(Broadcast, x=None, shape=dims, dtype=dtype, codec=codec)
+    return lambda step, done: _start(node, step, done, keys, make, 0)

@@ -15,6 +15,7 @@ from sparkflow_runtime.resources.rings import Chunk, Send
 from sparkflow_runtime.wire.errors import InvalidArgumentError, OpError, UnavailableError
 
 DATA = 0  # the first byte of such a message
+SHORT_BYTES = 128 << 10  # of data that are sent, or added up, by the thread that brings them
 _FIXED = struct.Struct("<BQiiQBIIQ")  # DATA, generation, group key, instance key, use, and the four of Chunk
 
 _log = logging.getLogger(__name__)
@@ -75,6 +76,11 @@ def to_neighbour(push: Push | None, to: str, place: tuple[int, int, int, int], w
             raise lost(to, error) from None
 
     return send
+
+
+def is_short(tensors: Sequence[Any]) -> bool:
+    """Of a message, whether it takes less time than to have another thread see to it."""
+    return sum([tensor.nbytes for tensor in tensors]) <= SHORT_BYTES
 
 
 def lost(task: str, error: OpError) -> UnavailableError:

@@ -10,7 +10,8 @@ Who leaves says what it is done with: it has sent all that the others need for t
 died, the next rank says it, when all that came from there is read: every other member's data pass through it.
 A session that was in no collective then hears of it at its next one.
 
-All of this happens on one thread of the task, fed by kernels and the transport's readers: neither ever waits.
+All of this happens one after the other: on a thread of the task, or, if it is short, on the kernel's or the transport's
+reader that brings it, where nobody else is at it. Neither ever waits for another.
 """
 
 from __future__ import annotations
@@ -18,7 +19,6 @@ from __future__ import annotations
 import itertools
 import json
 import logging
-import math
 import secrets
 import time
 from collections.abc import Callable, Sequence
@@ -27,7 +27,7 @@ from typing import Any
 
 import numpy as np
 
-from sparkflow_runtime.resources.chunk_messages import DATA, Header, Push, lost, to_neighbour
+from sparkflow_runtime.resources.chunk_messages import DATA, SHORT_BYTES, Header, Push, is_short, lost, to_neighbour
 from sparkflow_runtime.resources.events import Events
 from sparkflow_runtime.resources.groups import Group, Leader, Progress, Request, as_op_error, by_number
 from sparkflow_runtime.resources.known_groups import KnownGroups
@@ -79,14 +79,15 @@ class Collectives:
             name, self._groups, self._leading, self._may_join, lambda task, told: self._tell_quietly(task, WHO, told),
             lambda task, told: self._tell_quietly(task, ANSWER, told), lambda *call: self._give_up(*call),
         )  # fmt: skip
-        self._events = Events(f"sparkflow-rings {name}", self._look, self._next_look_s)
+        self._events = Events(f"sparkflow-rings {name}", self._look, self._interrupted)
         self._put = self._events.put
 
     # ------------------------------------------------------------------ from any thread
 
     def start(self, request: Request) -> Callable[[OpError], None]:
         """Begin; returns what cancels it (and with it the group, since the others would wait)."""
-        self._put(self._begin, request)
+        put = self._events.put_short if request.nbytes <= SHORT_BYTES else self._put
+        put(self._begin, request)
         return lambda error: self._put(self._cancel, request, error)
 
     def describe(self, request: Request) -> str:
@@ -98,7 +99,8 @@ class Collectives:
     def on_message(self, peer: str, meta: bytes, tensors: list[np.ndarray]) -> None:
         """From another task. Raises InvalidArgumentError on what is no message of this kind."""
         if meta[:1] == bytes([DATA]):
-            self._put(self._data, Header.decode(meta, tensors), tensors[0])
+            put = self._events.put_short if is_short(tensors) else self._put
+            put(self._data, Header.decode(meta, tensors), tensors[0])
         else:
             fields = json.loads(meta[1:])
             handler = {
@@ -124,15 +126,10 @@ class Collectives:
         """Leave all groups. The others know when this returns, but for those that take nothing for a second."""
         self._events.close(self._end_all)
 
-    # ------------------------------------------------------------------ the thread
+    # ------------------------------------------------------------------ one after the other
 
-    def _next_look_s(self) -> float | None:
-        times = [at for g in self._groups.all() for at in (g.join_at, g.settled_at) if at is not None]
-        left_s = min([self._overdue.due, *times, *self._missing.next_at()]) - time.monotonic()
-        return None if left_s == math.inf else max(0.0, left_s)
-
-    def _look(self) -> None:
-        """What time alone brings about."""
+    def _look(self) -> float:
+        """What time alone brings about; when it will do so next."""
         now = time.monotonic()
         self._missing.look(now)
         for group in self._groups.all():
@@ -141,6 +138,13 @@ class Collectives:
             if group.settled_at is not None and now >= group.settled_at:
                 self._give_up(group, group.why_lost())
         self._overdue.look(now)
+        times = [at for g in self._groups.all() for at in (g.join_at, g.settled_at) if at is not None]
+        return min([self._overdue.due, *times, *self._missing.next_at()])
+
+    def _interrupted(self) -> None:
+        """In the middle of something here: nobody knows what the others still have to get."""
+        for group in self._groups.all():
+            self._give_up(group, AbortedError(f"{self.name} was interrupted"))
 
     # ------------------------------------------------------------------ a request's way
 

@@ -1,27 +1,36 @@
-"""A thread that does, one after the other, what others put into its queue, and what time alone brings about."""
+"""What others put into a queue is done one after the other, and what time alone brings about, too: by a thread of its
+own, or at once by who puts it. To wake a thread takes longer than most of these events do."""
 
 from __future__ import annotations
 
 import logging
+import math
 import threading
+import time
+from collections import deque
 from collections.abc import Callable
-from queue import Empty, SimpleQueue
 from typing import Any
 
 import numpy as np
 
 _CLOSE_S = 1.0
+_AGAIN_S = 0.2
+_IN_A_ROW = 8  # events that a thread does on its way, before it leaves the rest to the one that is there for them
 
 _log = logging.getLogger(__name__)
+_Event = tuple[Callable[..., None], tuple[Any, ...], bool]
 
 
 class Events:
-    """look(): after each event, and when `next_look_s()` seconds have passed without one (None: never)."""
+    """look(): what is due; when more will be (time.monotonic; inf: never). It is called after each event, and at that
+    time. interrupted(): called after Ctrl-C has ended an event half-way, in a thread that did it on its way."""
 
-    def __init__(self, name: str, look: Callable[[], None], next_look_s: Callable[[], float | None]):
-        self._name, self._look, self._next_look_s = name, look, next_look_s
-        self._events: SimpleQueue[tuple[Callable[..., None], tuple[Any, ...]]] = SimpleQueue()
-        self._lock = threading.Lock()
+    def __init__(self, name: str, look: Callable[[], float], interrupted: Callable[[], None]):
+        self._name, self._look, self._interrupted = name, look, interrupted
+        self._events: deque[_Event] = deque()
+        self._wake = threading.Condition(threading.Lock())
+        self._owner: object | None = None  # who does an event now
+        self._due = self._sleeps_until = math.inf  # what `look` has said last, and had when the thread went to sleep
         self.thread: threading.Thread | None = None
         self.closed = False
 
@@ -30,20 +39,43 @@ class Events:
         return self.thread is not None
 
     def put(self, handler: Callable[..., None], *arguments: Any) -> None:
-        with self._lock:  # else the thread could end, of one that is closed, before it has seen this
-            if self.thread is None:
-                self.thread = threading.Thread(target=self._run, name=self._name, daemon=True)
-                self.thread.start()
-            self._events.put((handler, arguments))
+        """For the thread."""
+        with self._wake:  # else the thread could end, of one that is closed, before it has seen this
+            self._add((handler, arguments, False))
+
+    def put_short(self, handler: Callable[..., None], *arguments: Any) -> None:
+        """As `put`; done before this returns, by this thread, where nobody does anything now."""
+        event, me = (handler, arguments, True), object()
+        try:
+            with self._wake:
+                if self._owner is not None or self._events:
+                    self._add(event)
+                    return
+                self._have_thread()
+                self._owner = me
+            self._do_here(event)
+        except BaseException:
+            if self._owner is me:
+                self._events.appendleft((self._interrupted, (), False))
+            raise
+        finally:
+            if self._owner is me:
+                self._owner = None  # first of all: Ctrl-C may come between any two calls
+                try:
+                    self._hand_over()
+                except BaseException:
+                    self._hand_over()
+                    raise
 
     def close(self, last: Callable[[], None]) -> None:
         """Do `last` and end. Waits for that a second at most."""
-        with self._lock:
-            thread, done = self.thread, threading.Event()
+        done = threading.Event()
+        with self._wake:
+            thread = self.thread
             if thread is None:
                 self.closed = True
                 return
-            self._events.put((self._close, (last, done)))
+            self._add((self._close, (last, done), False))
         if thread is not threading.current_thread():
             done.wait(_CLOSE_S)
 
@@ -54,32 +86,69 @@ class Events:
         finally:
             done.set()
 
-    def _run(self) -> None:
-        np.seterr(all="ignore")  # of this thread: sums of what is not finite are no warnings, as in steps
-        while not self._is_over():
-            try:
-                event = self._events.get(timeout=self._next_look_s())
-            except Empty:
-                self._do(self._look)
-                continue
-            handler, arguments = event
-            self._do(handler, *arguments)
-            del event, arguments  # the memory of a chunk goes back to its sender now
-            self._do(self._look)
+    def _add(self, event: _Event) -> None:
+        self._have_thread()
+        self._events.append(event)
+        if self._owner is None:
+            self._wake.notify()
 
-    def _do(self, work: Callable[..., None], *arguments: Any) -> None:
+    def _have_thread(self) -> None:
+        if self.thread is None:
+            self.thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+            self.thread.start()
+
+    def _do_here(self, event: _Event) -> None:
+        """This one and a few more that come meanwhile, if they are short."""
+        with np.errstate(all="ignore"):  # sums of what is not finite are no warnings, as in steps
+            self._do(event)
+            for _ in range(_IN_A_ROW):
+                with self._wake:
+                    if not (self._events and self._events[0][2]):
+                        return
+                    event = self._events.popleft()
+                self._do(event)
+
+    def _hand_over(self) -> None:
+        """Wake the thread, if there is something for it, or less time than it thinks."""
+        with self._wake:
+            if self._events or self._due < self._sleeps_until:
+                self._wake.notify()
+
+    def _run(self) -> None:
+        np.seterr(all="ignore")  # of this thread
+        while (event := self._next()) is not None:
+            self._do(event)
+            del event  # the memory of a chunk goes back to its sender now
+            self._owner = None
+
+    def _next(self) -> _Event | None:
+        """Waits for what is to be done; nothing, once it is closed: the thread ends. What may come yet gets another."""
+        with self._wake:
+            while True:
+                left_s = None
+                if self._owner is None:
+                    left_s = None if self._due == math.inf else max(0.0, self._due - time.monotonic())
+                    if self._events or left_s == 0.0:
+                        self._owner = self
+                        return self._events.popleft() if self._events else (_nothing, (), False)
+                    if self.closed:
+                        self.thread = None
+                        return None
+                self._sleeps_until = math.inf if left_s is None else self._due
+                self._wake.wait(left_s)
+
+    def _do(self, event: _Event) -> None:
         """Whatever it raises, what comes next is done: nobody else would do it."""
         try:
-            work(*arguments)
+            event[0](*event[1])
         except Exception:
-            _log.exception("%s: %s failed", self._name, getattr(work, "__name__", work))
+            _log.exception("%s: %s failed", self._name, getattr(event[0], "__name__", event[0]))
+        try:
+            self._due = self._look()
+        except Exception:
+            _log.exception("%s: its look failed", self._name)
+            self._due = time.monotonic() + _AGAIN_S
 
-    def _is_over(self) -> bool:
-        """Closed, and nothing is left to do: the thread ends. What may come yet gets another."""
-        if not (self.closed and self._events.empty()):
-            return False
-        with self._lock:
-            over = self._events.empty()
-            if over:
-                self.thread = None
-        return over
+
+def _nothing() -> None:
+    """Time has come, and no event."""

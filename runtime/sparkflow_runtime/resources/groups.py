@@ -27,7 +27,8 @@ Done = Callable[[OpError | None, Sequence[Any]], None]
 
 @dataclass(eq=False)
 class Request:
-    """One use of one collective. make(place, send): its ring. done(error, outputs): told once, on the own thread."""
+    """One use of one collective. make(place, send): its ring. done(error, outputs): told once, from any thread. nbytes:
+    of what this member gives."""
 
     name: str
     group_key: int
@@ -37,6 +38,7 @@ class Request:
     done: Done
     timeout_s: float = 0.0
     session: str = ""  # who asks
+    nbytes: int = 0
     begun: float = field(default_factory=time.monotonic)
     ring: Ring | None = None
     use: int = -1

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from math import prod
 from typing import Any, NamedTuple
 
@@ -68,8 +69,7 @@ class Ring:
         self.place, self._send = place, send
         codec = codec if dtype == np.float32 else None
         self._pack, self._unpack = codec or (_same, _same)
-        carried = f" as {codec[0](np.empty(0, np.float32)).dtype}" if codec else ""
-        self.what = f"{kind} of {dtype} [{', '.join(map(str, shape))}]{carried}"
+        self.what = _what(kind, dtype, tuple(shape), codec)
         self._own: deque[tuple[Chunk, np.ndarray]] = deque()
         self._left = 0
         self.result: Any = None
@@ -92,6 +92,23 @@ class Ring:
             self._send(chunk, self._pack(data))
 
 
+def merging(merge_op: str, final_op: str) -> tuple[Callable[..., Any], bool]:
+    """What adds up, and whether the mean is wanted. Raises InvalidArgumentError on other names."""
+    if merge_op not in MERGE or final_op not in FINAL:
+        raise InvalidArgumentError(
+            f"merge_op {merge_op!r} and final_op {final_op!r}: expected one of {sorted(MERGE)} and of {FINAL}"
+        )
+    return MERGE[merge_op], final_op == "Div"
+
+
+def divide(out: np.ndarray, count: int) -> None:
+    """The sum of so many, in place, to their mean."""
+    size, whole = np.asarray(count, out.dtype), out.dtype.kind in "iu"
+    if whole:
+        out -= np.fmod(out, size)  # towards zero, as TensorFlow's Div
+    (np.floor_divide if whole else np.divide)(out, size, out=out, casting="same_kind")
+
+
 class Reduce(Ring):
     """All-reduce, or reduce-scatter where `scatter` is set: the result is then this rank's part of the first axis.
 
@@ -111,13 +128,9 @@ class Reduce(Ring):
     ):
         kind = f"{'reduce-scatter' if scatter else 'all-reduce'} ({merge_op}, {final_op})"
         super().__init__(place, send, kind, x.dtype, x.shape, codec)
-        if merge_op not in MERGE or final_op not in FINAL:
-            raise InvalidArgumentError(
-                f"merge_op {merge_op!r} and final_op {final_op!r}: expected one of {sorted(MERGE)} and of {FINAL}"
-            )
+        self._merge, self._mean, self._scatter = *merging(merge_op, final_op), scatter
         if scatter and (not x.ndim or x.shape[0] % place.size):
             raise InvalidArgumentError(f"Cannot divide shape {x.shape} along its first axis among {place.size} ranks")
-        self._merge, self._mean, self._scatter = MERGE[merge_op], final_op == "Div", scatter
         self._x = np.ascontiguousarray(x).reshape(-1)
         n = place.size
         self._bounds = [len(self._x) * i // n for i in range(n + 1)]
@@ -163,10 +176,7 @@ class Reduce(Ring):
         else:
             self._merge(theirs, mine, out=out)
         if self._mean:
-            size, whole = np.asarray(self.place.size, out.dtype), out.dtype.kind in "iu"
-            if whole:
-                out -= np.fmod(out, size)  # towards zero, as TensorFlow's Div
-            (np.floor_divide if whole else np.divide)(out, size, out=out, casting="same_kind")
+            divide(out, self.place.size)
         if not self._scatter and self.place.size > 1:
             packed = self._pack(out)
             if packed is not out:
@@ -333,6 +343,12 @@ class Broadcast(Ring):
         self._left -= chunks
         if not self._left:
             self.result, self.done = self._out.reshape(self._shape), True
+
+
+@lru_cache(maxsize=256)
+def _what(kind: str, dtype: np.dtype, shape: tuple[object, ...], codec: Codec | None) -> str:
+    carried = f" as {codec[0](np.empty(0, np.float32)).dtype}" if codec else ""
+    return f"{kind} of {dtype} [{', '.join(map(str, shape))}]{carried}"
 
 
 def cut(start: int, stop: int, item_bytes: int) -> list[tuple[int, int]]:

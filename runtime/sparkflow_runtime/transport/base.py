@@ -128,8 +128,9 @@ class Channel(ABC):
         return
 
     @abstractmethod
-    def push(self, method: int, meta: bytes = b"", tensors: Sequence[Any] = ()) -> None:
-        """One way, no answer. Raises UnavailableError when the channel has ended."""
+    def push(self, method: int, meta: bytes = b"", tensors: Sequence[Any] = (), waits: bool = True) -> None:
+        """One way, no answer. waits: may wait for a peer that does not read; else what does not go now is copied and
+        sent later, as it always is on a reader thread. Raises UnavailableError when the channel has ended."""
 
     @abstractmethod
     def close(self, reason: str = "closed by this side") -> None:

@@ -123,8 +123,8 @@ class SocketChannel(Channel):
             self._pending.pop(call_id, None)
             raise
 
-    def push(self, method: int, meta: bytes = b"", tensors: Sequence[Any] = ()) -> None:
-        self._send(frames.encode(frames.PUSH, method, 0, meta, tensors), method, None)
+    def push(self, method: int, meta: bytes = b"", tensors: Sequence[Any] = (), waits: bool = True) -> None:
+        self._send(frames.encode(frames.PUSH, method, 0, meta, tensors), method, None, waits)
 
     def _request(self, method: int, meta: bytes, tensors: Sequence[Any], done: Done, deadline: float | None) -> int:
         call_id = next(self._ids)
@@ -138,7 +138,7 @@ class SocketChannel(Channel):
                 raise
         return call_id  # where the channel ended meanwhile, `done` has been told
 
-    def _send(self, buffers: list[frames.Buffer], method: int, deadline: float | None) -> None:
+    def _send(self, buffers: list[frames.Buffer], method: int, deadline: float | None, waits: bool = True) -> None:
         if self._error is not None:
             raise self._gone(method)
         nbytes, start = frames.frame_bytes(buffers), time.monotonic()
@@ -149,7 +149,7 @@ class SocketChannel(Channel):
                 self._forget_dropped(self._lender)
                 if segment is not None:
                     buffers, nbytes = head, sum(map(len, head))
-            if threading.get_ident() in _READERS:
+            if not waits or threading.get_ident() in _READERS:
                 self._sender.post(buffers, nbytes, segment)
                 posted = True
             else:

@@ -274,6 +274,23 @@ def test_a_peer_that_does_not_read(net: Net) -> None:
     assert there.call(8, b"still here", (), WAIT_S)[0] == b"still here"
 
 
+def test_a_push_that_does_not_wait_for_a_peer_that_does_not_read(net: Net) -> None:
+    """It is copied, since its array may change, and comes in its turn."""
+    go, server = threading.Event(), Recorder()
+    server.answer = lambda channel, method, meta, tensors, reply: go.wait(WAIT_S) if method == 6 else None
+    there = net.dial(net.listen(server).url, options=BY_SOCKET)
+    there.push(6)
+    data = np.zeros(8 << 10)
+    with ThreadPoolExecutor(1) as threads:
+        for i in range(200):  # 13 MiB
+            data[:] = i
+            threads.submit(there.push, 7, b"", [data], False).result(WAIT_S)
+    assert not go.is_set()
+    go.set()
+    server.message()
+    assert [server.message()[3][0][-1] for _ in range(200)] == list(range(200))
+
+
 def test_a_peer_that_calls_and_never_reads(net: Net) -> None:
     """What is kept for it is bounded; then its channel ends, and other channels stand."""
     big = [LARGE[: 1 << 20]]
