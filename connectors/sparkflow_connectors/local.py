@@ -17,14 +17,15 @@ import pyarrow.compute as pc
 from sparkflow_connectors import launch
 from sparkflow_connectors.columns import Column
 from sparkflow_connectors.job import Job, job_of
-from sparkflow_connectors.model import Model, packages_of
+from sparkflow_connectors.model import Model, Predictor, cuts, packages_of
 from sparkflow_connectors.pace import check_rows
 from sparkflow_connectors.plain_types import from_start, plain_array, plain_type
 from sparkflow_connectors.processes import START_TIMEOUT_S, Child, DiedError
 from sparkflow_connectors.record_types import EXAMPLE
-from sparkflow_connectors.rows import native, pieces_of, table_of, with_types
+from sparkflow_connectors.rows import arrays_of_numpy, native, pieces_of, table_of, with_types
 from sparkflow_connectors.saved import load_model
-from sparkflow_connectors.schema import check_keys, check_partitioning, resolve
+from sparkflow_connectors.schema import arrays as arrays_of
+from sparkflow_connectors.schema import check_batch, check_keys, check_partitioning, resolve
 from sparkflow_connectors.tfrecord import read_tfrecord
 from sparkflow_connectors.tfrecord_write import to_tfrecord as write_tfrecord
 from sparkflow_connectors.variable_tables import as_arrow as variable_table
@@ -250,13 +251,28 @@ def transform(model: Model, data: Any) -> Any:
 def with_predictions(model: Model, frame: Any) -> Any:
     """A pandas DataFrame with its predictions. Raises InvalidArgumentError as `Model.check` does."""
     model.check_names(frame.columns)
-    read = with_types(table_of(native(frame, model.columns.sources)), model.columns)
-    if len(frame):  # pandas' types of no objects say nothing
-        model.columns_of(read.schema)
-        scored = _scored(model, read)
-    else:
-        scored = pa.schema(model.output_fields()).empty_table()
-    return frame.assign(**{name: scored.column(name).to_pandas().to_numpy() for name in model.graph.outputs})
+    scored = _scored_frame(model, frame)
+    return frame.assign(**{name: found.to_pandas().to_numpy() for name, found in scored.items()})
+
+
+def _scored_frame(model: Model, frame: Any) -> dict[str, pa.ChunkedArray]:
+    """Columns of numpy are fed as they are, others by way of Arrow, which looks at each value of a float for a null."""
+    fields, rows = model.output_fields(), len(frame)
+    arrays = arrays_of_numpy(frame, model.columns, 0)
+    rest = [name for name, source in model.columns.read.items() if not arrays.keys() >= source.tensors.keys()]
+    others, table = model.columns.only(rest), with_types(table_of(native(frame, rest)), model.columns)
+    if not rows:  # pandas' types of no objects say nothing
+        return {f.name: pa.chunked_array([], f.type) for f in fields}
+    others = model.columns_of(table.schema, others)
+    predictor, found = Predictor(model), []
+    for part in cuts(rows):
+        tensors = {name: array[part] for name, array in arrays.items()}
+        if rest:
+            some = table.slice(part.start, part.stop - part.start)
+            check_batch(some, others, part.start)
+            tensors |= arrays_of(some, others, part.start)
+        found.append(predictor(tensors, part.stop - part.start))
+    return {f.name: pa.chunked_array(arrays, f.type) for f, *arrays in zip(fields, *found, strict=True)}
 
 
 def write_variables(

@@ -98,10 +98,12 @@ class Model:
         check_fingerprint(self)
         return {name: tf.train.load_variable(self.checkpoint, name) for name in self.graph.variables}
 
-    def columns_of(self, schema: pa.Schema) -> Columns:
-        """How a table of this schema is read. Raises InvalidArgumentError where it has not what the model reads."""
-        found = resolve(schema, [source.column for source in self.columns.sources.values()], None)
-        for name, source in self.columns.sources.items():
+    def columns_of(self, schema: pa.Schema, some: Columns | None = None) -> Columns:
+        """How a table of this schema is read. some: of the columns that the model reads, those that are in it.
+        Raises InvalidArgumentError where it has not what the model reads."""
+        sources = (self.columns if some is None else some).sources
+        found = resolve(schema, [source.column for source in sources.values()], None) if sources else Columns({})
+        for name, source in sources.items():
             now = found.sources[name]
             if source.unit and now.unit and now.unit != source.unit:
                 raise InvalidArgumentError(
@@ -174,10 +176,16 @@ class Predictor:
 def parts(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     """Few enough rows at a time that what a model computes of them stays small, and equally many: threads that score at
     once meet the less often. One part of an empty batch."""
-    count = max(-(-batch.num_rows // _ROWS), 1)
-    rows = -(-batch.num_rows // count)
+    for part in cuts(batch.num_rows):
+        yield batch.slice(part.start, part.stop - part.start)
+
+
+def cuts(rows: int) -> Iterator[slice]:
+    """The parts of so many rows, as `parts` has them."""
+    count = max(-(-rows // _ROWS), 1)
+    size = -(-rows // count)
     for part in range(count):
-        yield batch.slice(part * rows, rows)
+        yield slice(part * size, min((part + 1) * size, rows))
 
 
 def packages_of(data: Any) -> list[str]:

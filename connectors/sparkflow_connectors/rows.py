@@ -86,7 +86,7 @@ def frame_pieces(frames: Iterable[Any], job: Job) -> Iterator[Piece]:
     """Rows of pandas frames: columns of numpy are taken as they are, others by way of Arrow. Raises as `pieces_of`."""
     row = 0
     for frame in frames:
-        found = _arrays_of_numpy(frame, job.columns, row)
+        found = arrays_of_numpy(frame, job.columns, row)
         if rest := [name for name, source in job.columns.read.items() if not found.keys() >= source.tensors.keys()]:
             others, table = job.columns.only(rest), with_types(table_of(native(frame, rest)), job.columns)
             check_batch(table, others, row)
@@ -154,14 +154,14 @@ def _odd_column(frame: Any) -> str:
     return "A column of the table"
 
 
-def _arrays_of_numpy(frame: Any, columns: Columns, first_row: int) -> dict[str, np.ndarray]:
-    """Of those columns that are what they should be, without a copy."""
-    found = {}
+def arrays_of_numpy(frame: Any, columns: Columns, first_row: int) -> dict[str, np.ndarray]:
+    """Of those columns that are what they should be, without a copy. Raises InvalidArgumentError on a null."""
+    found, kinds = {}, dict(zip(frame.columns, frame.dtypes, strict=True))
     for name, source in columns.read.items():  # one by one: a frame of some columns would be a copy
-        kind, column = frame[name].dtype, source.column
+        kind, column = kinds[name], source.column
         if source.is_many or column.shape or column.is_by_id or not isinstance(kind, np.dtype):
             continue
-        if kind != source.dtype.np:
+        if kind != source.dtype.np or kind.hasobject:  # strings, which may be nulls or anything
             continue
         values = frame[name].to_numpy()
         if kind.kind == "f" and _may_have_nan(values) and (nulls := np.isnan(values)).any():  # pandas' null

@@ -1,0 +1,48 @@
+"""pandas frames that are scored: what is fed of them as it is, and what by way of Arrow."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import sparkflow as tf
+from sparkflow_connectors import local
+
+INVALID = tf.errors.InvalidArgumentError
+ROWS = 40_000  # in three parts
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> str:
+    with tf.Session(graph=tf.Graph()) as session, session.graph.as_default():
+        x, n, s = (tf.placeholder(t, [None]) for t in (tf.float64, tf.int64, tf.string))
+        score = x + tf.cast(n, tf.float64) + tf.strings.to_number(s, tf.float64)
+        tf.saved_model.simple_save(session, str(tmp_path / "m"), {"x": x, "n": n, "s": s}, {"score": score})
+    return str(tmp_path / "m")
+
+
+def frame() -> pd.DataFrame:
+    row = np.arange(ROWS)
+    return pd.DataFrame({"x": row / 4, "n": pd.array(row, "Int64"), "s": row.astype(str), "kept": "k"}, row + 7)
+
+
+def test_columns_of_numpy_are_fed_as_they_are(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Arrow would look at each value, and take as long for that as a small model computes. Parts of what comes by it
+    are of the same rows."""
+    seen, through = list[str](), local.table_of
+    monkeypatch.setattr(local, "table_of", lambda frame: seen.extend(frame.columns) or through(frame))
+    scored = tf.local.load_model(model).transform(frame())
+    np.testing.assert_array_equal(scored["score"], np.arange(ROWS) * 2.25)
+    assert scored.drop(columns="score").equals(frame())
+    assert seen == ["n", "s"]
+
+
+@pytest.mark.parametrize(("name", "null"), [("x", np.nan), ("n", pd.NA), ("s", None)])
+def test_nulls_are_named_by_the_row_of_the_frame(model: str, name: str, null: object) -> None:
+    data = frame().astype({"s": object})
+    data.loc[30_007, name] = null
+    with pytest.raises(INVALID, match=f"Column '{name}' .*is null at row 30000 of its partition"):
+        tf.local.load_model(model).transform(data)
