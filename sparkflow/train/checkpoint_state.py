@@ -94,9 +94,13 @@ def update_checkpoint_state(
             "Please use a different save path."
         )
     state = generate_checkpoint_state_proto(
-        os.path.relpath(save_dir or ".") if save_relative_paths else save_dir, model_checkpoint_path,
-        all_model_checkpoint_paths, all_model_checkpoint_timestamps, last_preserved_timestamp,
+        save_dir, model_checkpoint_path, all_model_checkpoint_paths, all_model_checkpoint_timestamps,
+        last_preserved_timestamp,
     )  # fmt: skip
+    if save_relative_paths and os.path.isabs(save_dir):  # without the working directory, which may be gone
+        paths = [os.path.relpath(p, save_dir) for p in state.all_model_checkpoint_paths]
+        state.model_checkpoint_path = os.path.relpath(state.model_checkpoint_path, save_dir)
+        state.all_model_checkpoint_paths = paths
     lines = [f"model_checkpoint_path: {_quoted(state.model_checkpoint_path)}"]
     lines += [f"all_model_checkpoint_paths: {_quoted(p)}" for p in state.all_model_checkpoint_paths]
     lines += [f"all_model_checkpoint_timestamps: {t!r}" for t in state.all_model_checkpoint_timestamps]

@@ -185,6 +185,7 @@ class Saver:
         self, sess: Any, prefix: str, latest: str | None, meta_graph_suffix: str, meta_graph: bool, state: bool,
         strip: bool,
     ) -> str | None:  # fmt: skip
+        is_new = not self._is_empty and not os.path.isfile(prefix + INDEX_SUFFIX)
         if not self._is_empty:
             nodes = self._built()
             try:
@@ -192,14 +193,20 @@ class Saver:
             except Exception:  # the parts of the tasks that could write theirs are of no use
                 shutil.rmtree(f"{prefix}{PARTS}", ignore_errors=True)
                 raise
-        if meta_graph:
-            self.export_meta_graph(f"{prefix}.{meta_graph_suffix}", graph=sess.graph, strip_default_attrs=strip)
-        if self._is_empty:
-            return None
-        if state:
-            self._record(prefix, latest)
+        try:
+            if meta_graph:
+                self.export_meta_graph(f"{prefix}.{meta_graph_suffix}", graph=sess.graph, strip_default_attrs=strip)
+            if state and not self._is_empty:
+                self._record(prefix, latest)
+        except Exception:
+            if is_new:  # no state file names it: whoever goes on would not know of it
+                self._last_checkpoints = [(p, t) for p, t in self._last_checkpoints if p != prefix]
+                with contextlib.suppress(OSError):
+                    remove_checkpoint(prefix, meta_graph_suffix=meta_graph_suffix)
+            raise
+        if state and not self._is_empty:
             self._remove_old(meta_graph_suffix)
-        return prefix
+        return None if self._is_empty else prefix
 
     def _prefix(self, sess: Any, save_path: str, global_step: Any) -> str:
         if global_step is None:
@@ -225,12 +232,10 @@ class Saver:
 
     def _remove_old(self, meta_graph_suffix: str) -> None:
         """The state file no longer names them. One every so many hours stays."""
-        if not self._max_to_keep:
+        most = self._max_to_keep
+        if not most:
             return
-        old, self._last_checkpoints = (
-            self._last_checkpoints[: -self._max_to_keep],
-            self._last_checkpoints[-self._max_to_keep :],
-        )
+        old, self._last_checkpoints = self._last_checkpoints[:-most], self._last_checkpoints[-most:]
         for prefix, written in old:
             if written > self._next_kept_time:
                 self._next_kept_time += self._every_hours * 3600

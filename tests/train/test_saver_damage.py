@@ -200,7 +200,7 @@ def _save_until_crash(save: Any, n: int, monkeypatch: pytest.MonkeyPatch) -> boo
 
 
 @pytest.mark.parametrize("sharded", [True, False])
-@pytest.mark.parametrize("full", ["data", "index", "state"])
+@pytest.mark.parametrize("full", ["data", "index", "meta", "state"])
 def test_a_full_disk_is_told_and_leaves_nothing(
     graph: Graph, tmp_path: Path, sharded: bool, full: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -218,14 +218,50 @@ def test_a_full_disk_is_told_and_leaves_nothing(
         elif full == "index":
             monkeypatch.setattr(checkpoint, "encode", write)
         else:
-            monkeypatch.setattr(checkpoint_state.os, "replace", _replace_unless("checkpoint", write))
-        said = r"checkpoint cannot be written" if full == "state" else r"SaveV2: checkpoint .*m-2.* cannot be written"
+            name = "m-2.meta" if full == "meta" else "checkpoint"
+            monkeypatch.setattr(checkpoint_state.os, "replace", _replace_unless(name, write))
+        of_data = r"SaveV2: checkpoint .*m-2.* cannot be written"
+        said = {"state": r"checkpoint cannot be written", "meta": r"m-2\.meta cannot be written"}.get(full, of_data)
         with pytest.raises(ResourceExhaustedError, match=f"{said}: No space left"):
-            saver.save(sess, str(tmp_path / "m"), 2, write_meta_graph=False)
+            saver.save(sess, str(tmp_path / "m"), 2, write_meta_graph=full == "meta")
     monkeypatch.undo()
     assert tf.train.latest_checkpoint(str(tmp_path)) == first and restored_alone(str(first)).tolist() == [1] * 4
-    left = sorted(p.name for p in tmp_path.iterdir() if not p.name.startswith("m-2." if full == "state" else "-"))
-    assert left == ["checkpoint", "m-1.data-00000-of-00001", "m-1.index"]
+    assert saver.last_checkpoints == [first]
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["checkpoint", "m-1.data-00000-of-00001", "m-1.index"]
+
+
+def test_a_full_disk_leaves_a_checkpoint_that_it_would_write_again(
+    graph: Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tf.Variable(np.ones(4, np.float32), name="w")
+    saver = tf.train.Saver()
+
+    def write(*args: Any, **kwargs: Any) -> Any:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with tf.Session() as sess:
+        sess.run(tf.global_variables_initializer())
+        first = saver.save(sess, str(tmp_path / "m"))
+        monkeypatch.setattr(checkpoint_state.os, "replace", _replace_unless("m.meta", write))
+        with pytest.raises(ResourceExhaustedError, match="No space left"):
+            saver.save(sess, str(tmp_path / "m"))
+    monkeypatch.undo()
+    assert tf.train.latest_checkpoint(str(tmp_path)) == first and restored_alone(str(first)).tolist() == [1] * 4
+
+
+def test_relative_paths_without_a_working_directory(
+    graph: Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A service that began in a folder which somebody has removed since."""
+    tf.Variable(1.0)
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    with tf.Session() as sess:
+        sess.run(tf.global_variables_initializer())
+        tf.train.Saver(save_relative_paths=True).save(sess, str(tmp_path / "m"))
+    assert 'model_checkpoint_path: "m"' in (tmp_path / "checkpoint").read_text()
+    assert tf.train.latest_checkpoint(str(tmp_path)) == str(tmp_path / "m")
 
 
 def _replace_unless(name: str, otherwise: Any) -> Any:
