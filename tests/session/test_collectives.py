@@ -443,6 +443,64 @@ def test_a_failed_step_aborts_the_others_and_the_group_forms_anew(workers: Any) 
             assert results[0].tobytes() == results[1].tobytes()
 
 
+def test_a_step_that_fails_between_two_collectives_is_told(workers: Any) -> None:
+    """Else the others would wait for what a program that goes on never begins. They go on with it, too."""
+    servers, met = workers(3), threading.Barrier(3)
+
+    def one(rank: int) -> list[Any]:
+        with tf.Graph().as_default() as graph, tf.device(f"/job:worker/task:{rank}"):
+            limit = tf.placeholder(tf.float32, [])
+            first = collective.all_reduce(tf.ones([3]), 3, 1, 1)
+            with tf.control_dependencies([tf.debugging.assert_less(first, limit, message="too much")]):
+                second = collective.all_reduce(first * 2, 3, 1, 2)
+            told = []
+            with tf.Session(servers[rank].target, graph) as session:
+                for step in range(4):
+                    met.wait(WAIT_S)
+                    try:
+                        told.append(session.run(second, {limit: 1.0 if step in (1, 2) and rank == 1 else 9.0})[0])
+                    except tf.errors.OpError as error:
+                        told.append(error)
+        return told
+
+    with ThreadPoolExecutor(3) as threads:
+        for rank, (good, bad, again, last) in enumerate(threads.map(one, range(3), timeout=WAIT_S)):
+            assert (good, last) == (18.0, 18.0)
+            for error in (bad, again):
+                assert isinstance(error, tf.errors.InvalidArgumentError if rank == 1 else tf.errors.AbortedError)
+                assert "too much" in str(error)
+                assert rank == 1 or "a step of /job:worker/replica:0/task:1 failed before" in str(error)
+
+
+def test_a_step_that_fails_before_or_after_its_collectives_is_nobody_else_s(workers: Any) -> None:
+    """The others wait for the member's next step, or have all they need."""
+    servers = workers(2)
+
+    def one(rank: int) -> list[Any]:
+        with tf.Graph().as_default() as graph, tf.device(f"/job:worker/task:{rank}"):
+            before, after = tf.placeholder(tf.float32, []), tf.placeholder(tf.float32, [])
+            with tf.control_dependencies([tf.debugging.assert_less(before, 1.0)]):
+                value = tf.ones([2])
+            total = collective.all_reduce(collective.all_reduce(value, 2, 1, 1), 2, 1, 2)
+            with tf.control_dependencies([tf.debugging.assert_less(total, after)]):
+                result = tf.identity(total)
+            told: list[Any] = []
+            with tf.Session(servers[rank].target, graph) as session:
+                for first, last in [(0.0, 9.0), (2.0, 9.0), (0.0, 9.0), (0.0, 3.0), (0.0, 9.0)]:
+                    if first > 1 and rank == 0:
+                        continue
+                    try:
+                        told.append(session.run(result, {before: first, after: last if rank else 9.0})[0])
+                    except tf.errors.InvalidArgumentError:
+                        told.append("failed")
+        return told
+
+    with ThreadPoolExecutor(2) as threads:
+        first, second = threads.map(one, range(2), timeout=WAIT_S)
+    assert first == [4.0] * 4
+    assert second == [4.0, "failed", 4.0, "failed", 4.0]
+
+
 def test_sizes_of_groups_that_differ(workers: Any) -> None:
     servers = workers(3)
     errors = each(servers, lambda rank: collective.all_reduce(value(rank), 2 + rank % 2, 1, 1, timeout=5))

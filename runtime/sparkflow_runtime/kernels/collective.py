@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from functools import partial
 from threading import Lock
@@ -46,10 +47,24 @@ def _start(
 
     timeout_s = float(node.attr("timeout_seconds", 0.0))
     request = Request(node.name, group, size, instance, make, ended, timeout_s, node.session, nbytes)
-    cancel = _collectives(node).start(request)
-    token.append(step.on_cancel(cancel, lambda: _collectives(node).describe(request)))
+    own = _collectives(node)
+    if step.plan.collectives > 1:
+        if not step.collectives:
+            step.on_cancel(partial(_left, weakref.ref(step)))
+        step.collectives.append((own, group, node.session))
+    cancel = own.start(request)
+    token.append(step.on_cancel(cancel, lambda: own.describe(request)))
     if over:  # before there was a token to see
         step.off_cancel(token[0])
+
+
+def _left(failed: weakref.ref[Any], error: OpError) -> None:
+    """A step has failed after some of its collectives had begun: the others may wait for the rest, and what its task
+    does next is not that. Where none had, they wait for its next step, and where all had, for nothing."""
+    step = failed()
+    if step is not None and len(step.collectives) < step.plan.collectives:
+        for own, group, session in dict.fromkeys(step.collectives):
+            own.leave(group, session, error)
 
 
 def _keys(node: Node) -> tuple[int, int, int]:

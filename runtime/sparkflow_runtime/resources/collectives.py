@@ -90,6 +90,10 @@ class Collectives:
         put(self._begin, request)
         return lambda error: self._put(self._cancel, request, error)
 
+    def leave(self, key: int, session: str, error: OpError) -> None:
+        """A step of that session has failed before it had begun all of its collectives."""
+        self._put(self._leave, key, session, error)
+
     def describe(self, request: Request) -> str:
         """For what it waits now, as far as this task knows."""
         if (group := self._groups.of_request(request)) is None:
@@ -161,8 +165,7 @@ class Collectives:
             request.done(error, ())
             return
         if group is None:
-            nonce, leader = next(self._nonces), self._leader_name()
-            group = Group(request.group_key, request.group_size, nonce, leader)
+            group = Group(request.group_key, request.group_size, next(self._nonces), self._leader_name())
             self._groups.current[request.group_key] = group
             group.waiting.append(request)
             self._join(group)
@@ -196,9 +199,8 @@ class Collectives:
     def _start_ring(self, group: Group, request: Request) -> None:
         early = group.begin(request)
         try:
-            to = group.members[(group.rank + 1) % group.size]
             place = group.generation, group.key, request.instance_key, request.use
-            send = to_neighbour(self._push, to, place, lambda: request.what)
+            send = to_neighbour(self._push, group.after(self.name), place, lambda: request.what)
             request.ring = request.make(Place(group.rank, group.size), send)
             request.ring.begin()
             self._check_done(group, request)
@@ -286,9 +288,14 @@ class Collectives:
     # ------------------------------------------------------------------ ending
 
     def _cancel(self, request: Request, error: OpError) -> None:
-        group = self._groups.of_request(request)
-        if group is not None:
+        if (group := self._groups.of_request(request)) is not None:
             self._give_up(group, AbortedError(f"{request} was cancelled on {self.name}: {error.message}"))
+
+    def _leave(self, key: int, session: str, error: OpError) -> None:
+        if (group := self._groups.current.get(key)) is not None:
+            group.sessions.discard(session)  # it knows
+            why = f"a step of {self.name} failed before it had begun all of its collectives"
+            self._give_up(group, AbortedError(f"{why}: {error.message}"))
 
     def _give_up(self, group: Group, error: OpError, here: OpError | None = None) -> None:
         """Leave it, and tell all other members."""

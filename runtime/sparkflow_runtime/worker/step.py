@@ -71,6 +71,7 @@ class Step:
         self.asker = ""  # the task that is told what is fetched, and with it
         self.parting: list[Bundle] = []  # the last bundles for it, where nothing comes after them: its caller's list
         self._openings: dict[str, Opening] = {}
+        self.collectives: list[Any] = []  # that have begun, as their kernels note them
         self._next_token = 0
         self.elsewhere: Elsewhere | None = None  # where its units run, if not in the threads that make them ready
         self._longest_s = 0.0

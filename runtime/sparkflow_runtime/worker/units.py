@@ -174,6 +174,11 @@ class Plan:
     def calls_out(self) -> bool:
         return any(node.op in registry.CALLING_OUT for node in self.nodes.values())
 
+    @cached_property
+    def collectives(self) -> int:
+        """How many of its operations others take part in."""
+        return sum(node.op.startswith("Collective") for node in self.nodes.values())
+
     def took(self, longest_s: float) -> None:
         """How long its last step kept a thread busy without a pause."""
         before, self._took_long = self._took_long, longest_s > _LONG_S
