@@ -96,7 +96,7 @@ def test_a_micro_batch_with_a_null(clusters: Any, tmp_path: Path, none_left: Any
     none_left()
 
 
-@pytest.mark.parametrize("what", ["another type", "damaged"])
+@pytest.mark.parametrize("what", [pytest.param("another type", marks=pytest.mark.soak), "damaged"])
 def test_a_micro_batch_that_spark_cannot_read(clusters: Any, tmp_path: Path, none_left: Any, what: str) -> None:
     """Spark itself refuses the file; the driver gets its name in one line."""
     write(tmp_path / "table", 0)

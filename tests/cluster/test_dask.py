@@ -100,6 +100,7 @@ def test_a_claim_dies_with_its_driver(clusters: Any, how: int, story: Story) -> 
     assert story.find(said)
 
 
+@pytest.mark.soak
 def test_two_trainings_at_once_follow_each_other(
     clusters: Any, table: pa.Table, tmp_path: Path, story: Story, none_left: Any
 ) -> None:
@@ -337,6 +338,7 @@ def test_a_client_of_asynchronous_calls_is_refused(table: pa.Table, tmp_path: Pa
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.soak
 def test_threads_that_other_tasks_use_are_waited_for(
     clusters: Any, table: pa.Table, tmp_path: Path, story: Story, none_left: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -165,7 +165,7 @@ def test_the_chief_saves_when_a_signal_asks(
     none_left()
 
 
-@pytest.mark.parametrize("engine", (pytest.param("local", marks=pytest.mark.soak), "dask", "spark"))
+@pytest.mark.parametrize("engine", ("dask", *(pytest.param(e, marks=pytest.mark.soak) for e in ("local", "spark"))))
 def test_a_worker_killed_while_it_starts_holds_up_nobody(
     clusters: Any, engine: str, table: pa.Table, tmp_path: Path, story: Story, none_left: Any
 ) -> None:

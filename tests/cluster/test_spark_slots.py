@@ -93,6 +93,7 @@ def test_slots_that_never_come_are_an_error(
     none_left()
 
 
+@pytest.mark.soak
 def test_a_task_whose_python_stands_still_is_an_error(
     clusters: Any, table: pa.Table, tmp_path: Path, at_once: None, monkeypatch: pytest.MonkeyPatch, caplog: Any
 ) -> None:

@@ -247,6 +247,7 @@ sys.exit(pytest.main(["-q", "-p", "no:cacheprovider", "-n", "0", *sys.argv[1:]])
 """
 
 
+@pytest.mark.soak  # it compiles them
 def test_vectors_of_eight(tmp_path: Path) -> None:
     """What processors without AVX-512 run, on one that has it."""
     from sparkflow_runtime.kernels.conv_direct_layout import lanes
