@@ -71,10 +71,17 @@ def _with_room(field: pa.Field, column: Any) -> pa.Field:
 
 
 def _first_rows(ddf: Any, partitions: int) -> Any:
-    """Of the first partitions (-1: of all); that there may be fewer rows is no news."""
+    """Of the first partitions (-1: of all); that there may be fewer rows is no news. Raises InvalidArgumentError where
+    these have not the columns that the frame says: what is not in them would be left out of all."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Insufficient elements for `head`")
-        return ddf.head(_LOOK_AT_ROWS, npartitions=partitions, compute=True)
+        try:
+            found = ddf.head(_LOOK_AT_ROWS, npartitions=partitions, compute=True)
+        except KeyError as error:
+            raise said_of_partition(error, ddf.columns) from None
+    if gone := [name for name in ddf.columns if name not in found.columns]:
+        raise said_of_partition(KeyError(gone[0]), gone)
+    return found
 
 
 def said_of_partition(error: BaseException, columns: Iterable[str]) -> BaseException:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import dask
 import dask.dataframe as dd
 import pandas as pd
 import pytest
@@ -32,3 +33,25 @@ def test_names_that_no_column_may_have(names: Any, message: str, tmp_path: Path)
     with pytest.raises(tf.errors.InvalidArgumentError, match=message):
         tf.dask.to_tfrecord(dd.from_pandas(frame, npartitions=1), tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("lacking", [0, 1])
+def test_a_partition_that_lacks_a_column(lacking: int, tmp_path: Path) -> None:
+    """Nothing is written then. The rows of the first one say what objects are: the others' column would be lost."""
+    whole = pd.DataFrame({"x": [1, 2], "words": [["a"], ["b", "c"]]})
+    parts = [dask.delayed(whole[["x"]] if i == lacking else whole) for i in range(2)]
+    frame = dd.from_delayed(parts, meta=whole.iloc[:0], verify_meta=False)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="Column 'words' is missing in "):
+        tf.dask.to_tfrecord(frame, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_column_that_is_read_and_lacking(tmp_path: Path) -> None:
+    with tf.Session(graph=tf.Graph()) as session, session.graph.as_default():
+        x = tf.placeholder(tf.string, [None])
+        tf.saved_model.simple_save(session, str(tmp_path / "m"), {"name": x}, {"length": tf.strings.length(x)})
+    whole = pd.DataFrame({"x": [1, 2], "name": ["a", "b"]}, dtype=object)
+    with dask.config.set({"dataframe.convert-string": False}):
+        frame = dd.from_delayed([dask.delayed(whole[["x"]])], meta=whole.iloc[:0], verify_meta=False)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="Column 'name' is missing in a partition of the table"):
+        tf.dask.load_model(str(tmp_path / "m")).transform(frame)
