@@ -15,7 +15,7 @@ import pyarrow as pa
 from sparkflow.errors import InvalidArgumentError
 from sparkflow_connectors.dask_schema import arrow_schema
 from sparkflow_connectors.record_types import EXAMPLE
-from sparkflow_connectors.tfrecord import Dataset, open_tfrecord, options_of
+from sparkflow_connectors.tfrecord import Dataset, names_of, open_tfrecord, options_of
 from sparkflow_connectors.tfrecord_write import FolderWriter
 
 
@@ -30,7 +30,7 @@ def read_tfrecord(
     Raises NotFoundError and InvalidArgumentError here, DataLossError (file, position) when it is computed.
     """
     dataset = open_tfrecord(paths, options_of(options))
-    wanted = list(columns) if columns is not None else dataset.schema.names
+    wanted = names_of(columns) if columns is not None else dataset.schema.names
     meta = _frame(dataset.table([], wanted))
     if not dataset.files:
         return dd.from_pandas(meta, npartitions=1)

@@ -198,12 +198,18 @@ class Dataset:
         """Raises InvalidArgumentError on a column that is not there, or wanted twice."""
         if columns is None:
             return self.schema
+        columns = names_of(columns)
         if twice := [c for i, c in enumerate(columns) if c in columns[:i]]:
             raise InvalidArgumentError(f"column {twice[0]!r} is named twice in columns")
         if missing := [c for c in columns if c not in self.schema.names]:
             there = ", ".join(self.schema.names)
             raise InvalidArgumentError(f"column {missing[0]!r} is missing; the records have {there}")
         return pa.schema([self.schema.field(c) for c in columns])
+
+
+def names_of(columns: Sequence[str]) -> list[str]:
+    """Of columns; one may be named without a list around it, whose letters are no columns."""
+    return [columns] if isinstance(columns, str) else list(columns)
 
 
 def compression_of(path: str, codec: str = "") -> str:

@@ -41,6 +41,7 @@ from sparkflow_connectors.tfrecord import (
     Options,
     compression_of,
     inferred,
+    names_of,
     sidecar_of,
 )
 from sparkflow_connectors.tfrecord_commit import (
@@ -97,7 +98,7 @@ class FolderWriter:
             raise InvalidArgumentError(f"mode: expected one of {', '.join(MODES)}, got {mode!r}")
         path = local_path(path)
         self.path, self.mode, self.record_type = path.rstrip("/") or path, mode, record_type
-        self.compression, self.partition_by = compression_of("", codec), list(partition_by)
+        self.compression, self.partition_by = compression_of("", codec), names_of(partition_by)
         if not len(schema):
             raise InvalidArgumentError("The table has no column: there is nothing to write")
         if twice := [c for c in self.partition_by if self.partition_by.count(c) > 1]:

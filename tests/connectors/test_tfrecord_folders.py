@@ -250,3 +250,12 @@ def test_options_as_messages_spell_them(tmp_path: Path) -> None:
         TFRecordSource({"path": str(tmp_path / "out"), "sample": "0"}).schema()
     found = TFRecordSource({"path": str(tmp_path / "out"), "on_error": "skip", "sample": "5"}).schema()
     assert found.simpleString() == "struct<x:bigint,y:bigint>"
+
+
+def test_one_column_is_named_without_a_list(tmp_path: Path) -> None:
+    """Its letters are no columns, though each may be one."""
+    there = pa.table({"day": [1, 2], "d": [3, 4], "a": [5, 6], "y": [7, 8]})
+    to_tfrecord(there, tmp_path / "out", partition_by="day")
+    assert sorted(path.name for path in (tmp_path / "out").glob("*=*")) == ["day=1", "day=2"]
+    assert read_tfrecord(tmp_path / "out", columns="day").to_pydict() == {"day": [1, 2]}
+    assert list(tf.dask.read_tfrecord(tmp_path / "out", columns="day").columns) == ["day"]
