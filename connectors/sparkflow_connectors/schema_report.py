@@ -77,6 +77,8 @@ def schema_of_path(path: str, kind: str = "") -> pa.Schema:
     if not os.path.exists(path):
         raise NotFoundError(f"{path}: no such file or directory")
     kind = kind or _kind_of(path)
+    if kind not in FORMATS:
+        raise InvalidArgumentError(f"--format: expected one of {', '.join(FORMATS)}, got {kind!r}")
     if kind == "tfrecord":
         from sparkflow_connectors.tfrecord import open_tfrecord
 
@@ -123,7 +125,9 @@ def _kind_of(path: str) -> str:
     names = [path] if os.path.isfile(path) else [n for _, _, inner in os.walk(path) for n in sorted(inner)]
     for name in names:
         base = os.path.basename(name)
-        if not base.startswith(("_", ".")) and (found := _FORMATS.get(os.path.splitext(base)[1])):
+        stem, last = os.path.splitext(base)
+        inner = _FORMATS.get(os.path.splitext(stem)[1], "") if last == ".gz" else ""  # such as rows.csv.gz
+        if not base.startswith(("_", ".")) and (found := inner or _FORMATS.get(last)):
             return found
     raise InvalidArgumentError(f"{path}: its names do not tell what is in it; give --format {'|'.join(FORMATS)}")
 

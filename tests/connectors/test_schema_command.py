@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 from unittest.mock import MagicMock
@@ -105,3 +106,21 @@ def test_what_spark_does_not_know(monkeypatch: pytest.MonkeyPatch, capsys: pytes
         assert main(["schema", "--spark", query]) == 1
         assert f"Spark has no columns for {query!r}: [TABLE_OR_VIEW_NOT_FOUND] The table" in capsys.readouterr().err
     assert spark.stop.call_count == 2
+
+
+def test_files_that_gzip_has_packed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What is inside, the name before says; where it says nothing, records."""
+    (tmp_path / "rows.csv.gz").write_bytes(gzip.compress(b"a,b\n1,x\n"))
+    assert main(["schema", str(tmp_path)]) == 0
+    assert [line.split()[:3] for line in capsys.readouterr().out.splitlines()[1:]] == [
+        ["a", "int64", "int64"], ["b", "string", "string"],
+    ]  # fmt: skip
+    tf.local.to_tfrecord(pa.table({"n": [1]}), tmp_path / "records", codec="gzip")
+    (file,) = (tmp_path / "records").glob("*.tfrecord.gz")
+    assert main(["schema", str(file.rename(tmp_path / "records" / "plain.gz"))]) == 0
+    assert "n       int64  int64" in capsys.readouterr().out
+
+
+def test_a_format_that_there_is_not(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["schema", str(tmp_path), "--format", "xls"]) == 1
+    assert "--format: expected one of csv, feather, ipc, json," in capsys.readouterr().err
