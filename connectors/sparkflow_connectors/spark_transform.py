@@ -62,7 +62,8 @@ def transform(model: Model, df: DataFrame) -> DataFrame:
     predict = arrow_udf(_predictions(model, columns, packing), struct)
     # A filter on a prediction would otherwise be pushed below it, and everything scored twice.
     predict = predict.asNondeterministic()
-    name = free_name(_PREDICTIONS, df.columns)
+    # To Spark, which drops it in the end, names are one whatever their case.
+    name = free_name(_PREDICTIONS, {taken.lower() for taken in [*df.columns, *struct.names]})
     scored = _by_rows(df).select("*", predict(*selected(read, packing)).alias(name))
     added = [F.col(name)[field.name].alias(field.name) for field in struct]
     return scored.select("*", *added).drop(name)
