@@ -15,7 +15,7 @@ from sparkflow_runtime.resources.rings import Chunk, Send
 from sparkflow_runtime.wire.errors import InvalidArgumentError, OpError, UnavailableError
 
 DATA = 0  # the first byte of such a message
-SHORT_BYTES = 128 << 10  # of data that are sent, or added up, by the thread that brings them
+SHORT_BYTES = 1 << 20  # of data that are sent, or added up, by the thread that brings them
 _FIXED = struct.Struct("<BQiiQBIIQ")  # DATA, generation, group key, instance key, use, and the four of Chunk
 
 _log = logging.getLogger(__name__)

@@ -19,7 +19,7 @@ from sparkflow_runtime.resources.rings import (
 )
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
-SMALL_BYTES = 64 << 10  # that a rank sends in all
+SMALL_BYTES, _MORE_BYTES = 1 << 20, 256 << 10  # of the tensor; that a rank sends more than in a ring of parts
 
 
 def reduction(
@@ -32,7 +32,9 @@ def reduction(
     codec: Codec | None = None,
 ) -> Ring:
     """As `Reduce`, by the way that is the shorter one for that size: the same on all ranks, whose tensors are."""
-    if scatter or place.size == 1 or x.nbytes * (place.size - 1) > SMALL_BYTES:
+    n = place.size
+    more_bytes = x.nbytes * (n - 1) * (n - 2) // n
+    if scatter or n == 1 or x.nbytes > SMALL_BYTES or more_bytes > _MORE_BYTES:
         return Reduce(place, send, x, merge_op, final_op, scatter, codec)
     return SmallReduce(place, send, x, merge_op, final_op, codec)
 
