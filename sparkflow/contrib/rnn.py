@@ -6,6 +6,7 @@ from sparkflow.contrib.rnn_cells import (
     Conv2DLSTMCell,
     Conv3DLSTMCell,
     ConvLSTMCell,
+    CoupledInputForgetGateLSTMCell,
     EmbeddingWrapper,
     GRUBlockCell,
     GRUBlockCellV2,
@@ -13,10 +14,10 @@ from sparkflow.contrib.rnn_cells import (
     InputProjectionWrapper,
     LayerNormBasicLSTMCell,
     LSTMBlockCell,
-    LSTMBlockFusedCell,
     OutputProjectionWrapper,
     UGRNNCell,
 )
+from sparkflow.contrib.rnn_fused import FusedRNNCell, FusedRNNCellAdaptor, LSTMBlockFusedCell, TimeReversedFusedRNN
 from sparkflow.contrib.rnn_stacks import stack_bidirectional_dynamic_rnn, stack_bidirectional_rnn
 from sparkflow.ops.rnn import batch_and_time_swapped as transpose_batch_time
 from sparkflow.ops.rnn import (

@@ -9,12 +9,14 @@ from sparkflow.contrib.layers.layers import layer_norm
 from sparkflow.framework import nest
 from sparkflow.framework.shapes import TensorShape
 from sparkflow.ops import array, embedding, init_ops, math, math_reduce, nn
-from sparkflow.ops.array_join import concat, split, stack
+from sparkflow.ops.array_join import concat, split
+from sparkflow.ops.clip import clip_by_value
 from sparkflow.ops.nn_conv import convolution
-from sparkflow.ops.rnn import dynamic_rnn
 from sparkflow.ops.rnn_cell import GRUCell, LSTMCell, LSTMStateTuple, RNNCell, last_size
 from sparkflow.ops.rnn_wrappers import _Wrapper
 from sparkflow.ops.variable_scope import get_variable, variable_scope
+
+_COUPLED = ("transform", "forget", "output")  # the parts of its product, by the scopes of their norms
 
 
 class LSTMBlockCell(LSTMCell):
@@ -44,6 +46,14 @@ class GRUBlockCellV2(GRUCell):
 GRUBlockCell = GRUBlockCellV2
 
 
+def _normalized(x: Any, name: str, dtype: Any, gain: float, shift: float) -> Any:
+    """layer_norm with its variables gamma and beta in the scope `name`."""
+    with variable_scope(name):
+        for variable, first in (("gamma", gain), ("beta", shift)):
+            get_variable(variable, [x.shape[-1].value], dtype, initializer=init_ops.constant_initializer(first))
+    return layer_norm(x, reuse=True, scope=name)
+
+
 class LayerNormBasicLSTMCell(RNNCell):
     """A BasicLSTMCell whose gates and memory are normalized, with dropout of what is new in the memory.
 
@@ -64,13 +74,7 @@ class LayerNormBasicLSTMCell(RNNCell):
     output_size = property(lambda self: self._units)
 
     def _norm(self, x: Any, name: str) -> Any:
-        if not self._norms:
-            return x
-        gain, shift = init_ops.constant_initializer(self._gain), init_ops.constant_initializer(self._shift)
-        with variable_scope(name):
-            get_variable("gamma", [x.shape[-1].value], self._dtype, initializer=gain)
-            get_variable("beta", [x.shape[-1].value], self._dtype, initializer=shift)
-        return layer_norm(x, reuse=True, scope=name)
+        return _normalized(x, name, self._dtype, self._gain, self._shift) if self._norms else x
 
     def call(self, inputs: Any, state: Any) -> tuple[Any, Any]:
         c, h = state
@@ -110,6 +114,66 @@ class UGRNNCell(RNNCell):
         gate = math.sigmoid(gate + self._forget_bias)
         state = gate * state + (1.0 - gate) * self._activation(new)
         return state, state
+
+
+class CoupledInputForgetGateLSTMCell(RNNCell):
+    """An LSTM that forgets as much as it takes in: c' = f c + (1 - f) activation(j). Source: Greff et al. 2015."""
+
+    def __init__(
+        self, num_units: int, use_peepholes: bool = False, initializer: Any = None, num_proj: int | None = None,
+        proj_clip: float | None = None, num_unit_shards: int = 1, num_proj_shards: int = 1, forget_bias: float = 1.0,
+        state_is_tuple: bool = True, activation: Any = math.tanh, reuse: Any = None, layer_norm: bool = False,
+        norm_gain: float = 1.0, norm_shift: float = 0.0,
+    ):  # fmt: skip
+        super().__init__(_reuse=reuse)
+        self._units, self._proj, self._proj_clip = num_units, num_proj, proj_clip
+        self._peepholes, self._initializer, self._forget_bias = use_peepholes, initializer, forget_bias
+        self._is_tuple, self._activation = state_is_tuple, activation
+        self._norms, self._gain, self._shift = layer_norm, norm_gain, norm_shift
+        self._shards = {"W": num_unit_shards, "W_P": num_proj_shards}
+
+    output_size = property(lambda self: self._proj or self._units)
+
+    @property
+    def state_size(self) -> Any:
+        sizes = self._units, self.output_size
+        return LSTMStateTuple(*sizes) if self._is_tuple else sum(sizes)
+
+    def _sharded(self, name: str, rows: int, columns: int) -> Any:
+        """A matrix in so many variables <name>_0, <name>_1, ... of its rows; the first ones have one more."""
+        parts = self._shards[name]
+        if parts > rows:
+            raise ValueError(f"{type(self).__name__}: {parts} shards are more than the {rows} rows of {name}")
+        sizes = [rows // parts + (i < rows % parts) for i in range(parts)]
+        made = [self._add(f"{name}_{i}", [size, columns], self._initializer) for i, size in enumerate(sizes)]
+        return made[0] if parts == 1 else concat(made, 0)
+
+    def build(self, inputs_shape: Any) -> None:
+        n = self._units
+        self._kernel = self._sharded("W", last_size(inputs_shape) + self.output_size, 3 * n)
+        self._bias = self._add("B", [3 * n], init_ops.zeros_initializer())
+        if self._peepholes:
+            self._peep_f, self._peep_o = (self._add(f"W_{gate}_diag", [n], self._initializer) for gate in "FO")
+        if self._proj is not None:
+            self._projection = self._sharded("W_P", n, self._proj)
+
+    def _norm(self, x: Any, name: str) -> Any:
+        return _normalized(x, name, self._dtype, self._gain, self._shift) if self._norms else x
+
+    def call(self, inputs: Any, state: Any) -> tuple[Any, Any]:
+        c, h = state if self._is_tuple else split(state, [self._units, self.output_size], axis=1)
+        mixed = math.matmul(concat([inputs, h], 1), self._kernel)
+        if not self._norms:
+            mixed = nn.bias_add(mixed, self._bias)
+        j, f, o = (self._norm(part, name) for part, name in zip(split(mixed, 3, axis=1), _COUPLED))
+        kept = math.sigmoid(f + self._forget_bias + (self._peep_f * c if self._peepholes else 0.0))
+        c = self._norm(kept * c + (1.0 - kept) * self._activation(j), "state")
+        h = math.sigmoid(o + self._peep_o * c if self._peepholes else o) * self._activation(c)
+        if self._proj is not None:
+            h = math.matmul(h, self._projection)
+            if self._proj_clip is not None:
+                h = clip_by_value(h, -self._proj_clip, self._proj_clip)
+        return h, LSTMStateTuple(c, h) if self._is_tuple else concat([c, h], 1)
 
 
 class ConvLSTMCell(RNNCell):
@@ -287,23 +351,3 @@ class AttentionCellWrapper(RNNCell):
             weights = nn.softmax(math_reduce.reduce_sum(v * math.tanh(features + y), [2]))
             found = math_reduce.reduce_sum(array.expand_dims(weights, 2) * past, [1])
             return array.reshape(found, [-1, self._attn_size]), past[:, 1:]
-
-
-class LSTMBlockFusedCell:
-    """An LSTM over all steps at once: cell(inputs [time, batch, size], initial_state, dtype, sequence_length) ->
-    (outputs [time, batch, units], (c, h) of the last steps)."""
-
-    def __init__(self, num_units: int, forget_bias: float = 1.0, cell_clip: float | None = None,
-                 use_peephole: bool = False, reuse: Any = None, dtype: Any = None,
-                 name: str = "lstm_fused_cell"):  # fmt: skip
-        self._cell = LSTMBlockCell(num_units, forget_bias, cell_clip, use_peephole, dtype, reuse, name)
-        self._name, self.num_units = name, num_units
-
-    def __call__(self, inputs: Any, initial_state: Any = None, dtype: Any = None, sequence_length: Any = None,
-                 scope: Any = None) -> tuple[Any, Any]:  # fmt: skip
-        with variable_scope(scope or self._name) as opened:
-            self._cell._scope = self._cell._scope or opened
-            x = stack(inputs) if isinstance(inputs, (list, tuple)) else inputs
-            first = None if initial_state is None else LSTMStateTuple(*initial_state)
-            kind = dtype or x.dtype.base_dtype
-            return dynamic_rnn(self._cell, x, sequence_length, first, kind, time_major=True, scope=opened)

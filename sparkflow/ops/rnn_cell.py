@@ -279,7 +279,7 @@ class LSTMCell(RNNCell):
     ):
         super().__init__(name=name, dtype=dtype, _reuse=reuse)
         if num_unit_shards is not None or num_proj_shards is not None:
-            raise ValueError("LSTMCell: num_unit_shards and num_proj_shards are gone; use a variable_scope partitioner")
+            _log.warning("LSTMCell: num_unit_shards and num_proj_shards do nothing: use a variable_scope's partitioner")
         self._num_units, self._num_proj, self._forget_bias = num_units, num_proj, forget_bias
         self._use_peepholes, self._cell_clip, self._proj_clip = use_peepholes, cell_clip, proj_clip
         self._initializer, self._state_is_tuple = initializer, state_is_tuple

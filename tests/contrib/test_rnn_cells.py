@@ -25,6 +25,8 @@ CELLS = [  # (cell, the variables below rnn/<its scope>), as TensorFlow 1.15 nam
      ["bias", "kernel", "w_f_diag", "w_i_diag", "w_o_diag"]),
     (lambda: RNN.LayerNormBasicLSTMCell(6, layer_norm=False), "layer_norm_basic_lstm_cell", ["bias", "kernel"]),
     (lambda: RNN.UGRNNCell(6), "ugrnn_cell", ["bias", "kernel"]),
+    (lambda: RNN.CoupledInputForgetGateLSTMCell(6, True, num_proj=4, num_unit_shards=3),
+     "coupled_input_forget_gate_lstm_cell", ["B", "W_0", "W_1", "W_2", "W_F_diag", "W_O_diag", "W_P_0"]),
     (lambda: RNN.InputProjectionWrapper(RNN.UGRNNCell(6), 5), "input_projection_wrapper",
      ["bias", "kernel", "ugrnn_cell/bias", "ugrnn_cell/kernel"]),
     (lambda: RNN.OutputProjectionWrapper(RNN.UGRNNCell(6), 3), "output_projection_wrapper",
@@ -139,3 +141,83 @@ def test_dropout_that_all_steps_share() -> None:
             wrap(Same(), 0.5, variational_recurrent=True, input_size=4)
         with pytest.raises(ValueError, match="input_size must be provided"):
             wrap(Same(), 0.5, variational_recurrent=True, dtype=tf.float32)
+
+
+def test_forgetting_as_much_as_comes_in(graph: Any) -> None:
+    """One step by numpy: taggers of Chinese names have these cells."""
+    cell = RNN.CoupledInputForgetGateLSTMCell(6, True, num_proj=4, proj_clip=0.05, forget_bias=0.5)
+    rng = np.random.default_rng(1)
+    c, h = rng.normal(size=(3, 6)).astype("f"), rng.normal(size=(3, 4)).astype("f")
+    out, new = cell(tf.constant(X[:, 0]), RNN.LSTMStateTuple(tf.constant(c), tf.constant(h)))
+    weights = {v.op.name.rpartition("/")[2]: v for v in tf.trainable_variables()}
+    got, (c2, h2), w = started([out, new, weights])
+
+    def sigmoid(x: Any) -> Any:
+        return 1 / (1 + np.exp(-x))
+
+    j, f, o = np.split(np.hstack([X[:, 0], h]) @ w["W_0"] + w["B"], 3, axis=1)
+    kept = sigmoid(f + 0.5 + w["W_F_diag"] * c)
+    memory = kept * c + (1 - kept) * np.tanh(j)
+    projected = (sigmoid(o + w["W_O_diag"] * memory) * np.tanh(memory)) @ w["W_P_0"]
+    np.testing.assert_allclose(c2, memory, atol=1e-6)
+    np.testing.assert_allclose(got, projected.clip(-0.05, 0.05), atol=1e-6)
+    assert (h2 == got).all()
+    flat, state = RNN.CoupledInputForgetGateLSTMCell(6, state_is_tuple=False)(tf.constant(X[:, 0]), tf.zeros([3, 12]))
+    assert state.shape.as_list() == [3, 12] and flat.shape.as_list() == [3, 6]
+    with pytest.raises(ValueError, match="20 shards are more than the 10 rows of W"):
+        RNN.CoupledInputForgetGateLSTMCell(6, num_unit_shards=20)(tf.constant(X[:, 0]), cell.zero_state(3, tf.float32))
+
+
+def test_both_directions_by_fused_cells(graph: Any) -> None:
+    """As bidirectional_dynamic_rnn of their cells, with lengths."""
+    x = tf.transpose(X, [1, 0, 2])
+    forth, back = RNN.LSTMBlockFusedCell(6), RNN.TimeReversedFusedRNN(RNN.LSTMBlockFusedCell(6))
+    assert isinstance(forth, RNN.FusedRNNCell) and isinstance(back, RNN.FusedRNNCell)
+    with tf.variable_scope("forth"):
+        first, first_state = forth(x, dtype=tf.float32, sequence_length=LENGTHS)
+    with tf.variable_scope("back"):
+        second, second_state = back(x, dtype=tf.float32, sequence_length=LENGTHS)
+    kernels = [v for v in tf.trainable_variables() if v.op.name.endswith("kernel")]
+    biases = [v for v in tf.trainable_variables() if v.op.name.endswith("bias")]
+    cells = [RNN.BasicLSTMCell(6) for _ in range(2)]
+    wanted, states = tf.nn.bidirectional_dynamic_rnn(*cells, x, LENGTHS, dtype=tf.float32, time_major=True, scope="two")
+    theirs = tf.trainable_variables("two")
+    copies = [tf.assign(v, w) for v, w in zip(theirs, [kernels[0], biases[0], kernels[1], biases[1]])]
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        session.run(copies)
+        ours, reference = session.run([[first, second, first_state, second_state], [*wanted, *states]])
+    for a, b in zip(tf.contrib.framework.nest.flatten(ours), tf.contrib.framework.nest.flatten(reference)):
+        np.testing.assert_allclose(a, b, atol=1e-6)
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_cells_as_fused_ones(graph: Any, dynamic: bool) -> None:
+    x = tf.transpose(X, [1, 0, 2])
+    adaptor = RNN.TimeReversedFusedRNN(RNN.FusedRNNCellAdaptor(RNN.GRUCell(6), use_dynamic_rnn=dynamic))
+    whole, state = adaptor(x, dtype=tf.float32, scope="a")
+    tf.get_variable_scope().reuse_variables()
+    listed, last = adaptor(tf.unstack(x), dtype=tf.float32, scope="a")
+    assert isinstance(listed, list) and len(listed) == 5
+    values = started([whole, state, tf.stack(listed), last])
+    assert (values[0] == values[2]).all() and (values[1] == values[3]).all()
+    assert (values[0][0] == values[1]).all(), "its last step is the first one"
+
+
+def test_shards_of_before_have_no_effect(graph: Any, caplog: pytest.LogCaptureFixture) -> None:
+    tf.nn.rnn_cell.LSTMCell(6, num_unit_shards=2, num_proj_shards=1)(tf.constant(X[:, 0]), (tf.zeros([3, 6]),) * 2)
+    assert [v.op.name for v in tf.trainable_variables()] == ["lstm_cell/kernel", "lstm_cell/bias"]
+    assert "use a variable_scope's partitioner" in caplog.text
+
+
+def test_norms_of_coupled_gates(graph: Any) -> None:
+    """The bias is there, as in TensorFlow, and has no part in it."""
+    cell = RNN.CoupledInputForgetGateLSTMCell(6, layer_norm=True, norm_gain=2.0)
+    out, _ = cell(tf.constant(X[:, 0]), cell.zero_state(3, tf.float32))
+    scope = "coupled_input_forget_gate_lstm_cell"
+    norms = {f"{scope}/{n}/{v}" for n in ("forget", "output", "state", "transform") for v in ("beta", "gamma")}
+    variables = {v.op.name: v for v in tf.trainable_variables()}
+    assert set(variables) == norms | {f"{scope}/B", f"{scope}/W_0"}
+    gradients = dict(zip(variables, tf.gradients(out, [*variables.values()])))
+    assert gradients.pop(f"{scope}/B") is None and None not in gradients.values()
+    assert (started(variables[f"{scope}/state/gamma"]) == 2).all()
