@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import socket
 import time
 from collections import deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -51,6 +50,7 @@ from sparkflow_connectors.unshipped import not_in_dask
 from sparkflow_connectors.variable_tables import Rows, write
 from sparkflow_connectors.waiting import Patience
 from sparkflow_connectors.worker_process import run_child
+from sparkflow_runtime.transport.addresses import in_url, towards
 from sparkflow_runtime.wire.errors import InvalidArgumentError, UnavailableError
 
 _POLL_S = 0.05
@@ -110,9 +110,7 @@ class DaskEngine:
         address = urlsplit(scheduler_of(self._client).address)
         if address.hostname in (None, "localhost", "127.0.0.1"):
             return "127.0.0.1"
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-            probe.connect((address.hostname, address.port or 1))
-            return str(probe.getsockname()[0])
+        return towards(address.hostname)
 
     def check(self, job: Job) -> None:
         await_threads(self._client, job.workers)
@@ -273,7 +271,7 @@ def _host_role(
 ) -> dict[str, Any]:
     """In the task's thread: this worker's rows, then its child."""
     rows = frame_pieces(_rows(job, rank, frames, partition_by, order_by), job)
-    host = urlsplit(get_worker().address).hostname or "127.0.0.1"
+    host = in_url(urlsplit(get_worker().address).hostname or "127.0.0.1")
     mine: list[Child] = []
 
     def started(child: Child) -> None:

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from pyspark.errors import PySparkException
 
+from sparkflow_runtime.transport.addresses import is_here, towards
 from sparkflow_runtime.wire.errors import FailedPreconditionError
 
 _ANSWER_S = 30.0
@@ -65,25 +66,13 @@ def driver_host(spark: Any) -> str:
     if not is_connect(spark) or _is_here(host):
         return host
     with contextlib.suppress(OSError):
-        return _towards(spark.client.host)
+        return towards(spark.client.host)
     return host
 
 
 def _is_here(host: str) -> bool:
     """Whether it is an address of this machine."""
-    try:
-        family, kind, protocol, _, address = socket.getaddrinfo(host.strip("[]"), 0, type=socket.SOCK_STREAM)[0]
-        with socket.socket(family, kind, protocol) as found:
-            found.bind(address)
-    except OSError:
-        return False
-    return True
-
-
-def _towards(host: str) -> str:
-    """This machine's address on the way to that one; nothing is sent."""
-    family, kind, protocol, _, address = socket.getaddrinfo(host.strip("[]"), 9, type=socket.SOCK_DGRAM)[0]
-    with socket.socket(family, kind, protocol) as found:
-        found.connect(address)
-        own = str(found.getsockname()[0])
-    return f"[{own}]" if family == socket.AF_INET6 else own
+    with contextlib.suppress(OSError):
+        family, _, _, _, address = socket.getaddrinfo(host.strip("[]"), 0, type=socket.SOCK_STREAM)[0]
+        return is_here(family, address)  # type: ignore[arg-type]
+    return False

@@ -7,6 +7,7 @@ import logging
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -24,6 +25,7 @@ import sparkflow as tf
 from sparkflow_connectors import dask_slots
 from sparkflow_connectors.dask_slots import Slots, workers_now
 from sparkflow_connectors.processes import Child
+from sparkflow_runtime.transport.addresses import is_here
 
 
 class Story(logging.Handler):
@@ -226,6 +228,16 @@ def test_a_cluster_that_grows_is_waited_for(clusters: Any, table: pa.Table, tmp_
         cluster.scale(2)
         model = clusters.train("dask", table, tmp_path / "out", client=client)
         assert model.figures["attempts"] == 1
+
+
+@pytest.mark.skipif(not is_here(socket.AF_INET6, ("::1", 0)), reason="this host has no IPv6")
+def test_a_cluster_with_addresses_of_ipv6(clusters: Any, table: pa.Table, tmp_path: Path) -> None:
+    with (
+        distributed.LocalCluster(2, host="[::1]", threads_per_worker=1, dashboard_address=":0") as cluster,
+        Client(cluster, set_as_default=False) as client,
+    ):
+        assert cluster.scheduler_address.startswith("tcp://[::1]:")
+        assert clusters.train("dask", table, tmp_path / "out", client=client).figures["attempts"] == 1
 
 
 def test_no_worker_is_missed_while_the_client_refreshes_its_own_view(clusters: Any) -> None:

@@ -42,6 +42,30 @@ def is_local(family: int, address: Address) -> bool:
     return family == socket.AF_UNIX or ipaddress.ip_address(str(address[0]).partition("%")[0]).is_loopback
 
 
+def is_here(family: int, address: Address) -> bool:
+    """Whether a socket of this host may have that address, whatever its port is."""
+    try:
+        with socket.socket(family, socket.SOCK_STREAM) as probe:
+            probe.bind((address[0], 0))
+    except OSError:
+        return False
+    return True
+
+
+def towards(host: str) -> str:
+    """This host's own address on the way to that one, as URLs have it; nothing is sent. Raises OSError where there is
+    no way."""
+    family, kind, protocol, _, address = socket.getaddrinfo(host.strip("[]"), 9, type=socket.SOCK_DGRAM)[0]
+    with socket.socket(family, kind, protocol) as probe:
+        probe.connect(address)
+        return in_url(str(probe.getsockname()[0]))
+
+
+def in_url(host: str) -> str:
+    """A host as URLs have it: numbers of IPv6 in brackets."""
+    return f"[{host}]" if ":" in host and not host.startswith("[") else host
+
+
 def url_of(sock: Any) -> str:
     """Of the address `sock` is bound to."""
     if isinstance(sock, Named):
@@ -70,7 +94,7 @@ def _url(family: int, name: Any) -> str:
         text = name.decode(errors="backslashreplace") if isinstance(name, bytes) else name
         return f"unix://@{text[1:]}" if text.startswith("\0") else f"unix://{text}"
     host, port = name[:2]
-    return f"tcp://[{host}]:{port}" if family == socket.AF_INET6 else f"tcp://{host}:{port}"
+    return f"tcp://{in_url(host)}:{port}"
 
 
 def host_port(url: str) -> tuple[str, int]:
