@@ -21,13 +21,18 @@ from sparkflow.estimator import (
     add_metrics,
 )
 from sparkflow.estimator.experimental import (
+    call_logit_fn,
+    dnn_logit_fn_builder,
+    linear_logit_fn_builder,
     make_early_stopping_hook,
+    make_stop_at_checkpoint_step_hook,
     read_eval_metrics,
     stop_if_higher_hook,
     stop_if_lower_hook,
     stop_if_no_decrease_hook,
     stop_if_no_increase_hook,
 )
+from sparkflow.estimator.extenders import forward_features
 from sparkflow.framework.graph import Operation
 from sparkflow.losses import Reduction
 from sparkflow.ops.clip import clip_by_global_norm
@@ -109,9 +114,14 @@ __all__ = [
     "LinearEstimator",
     "add_metrics",
     "binary_classification_head",
+    "call_logit_fn",
     "clip_gradients_by_norm",
+    "dnn_logit_fn_builder",
+    "forward_features",
+    "linear_logit_fn_builder",
     "logistic_regression_head",
     "make_early_stopping_hook",
+    "make_stop_at_checkpoint_step_hook",
     "multi_class_head",
     "multi_head",
     "multi_label_head",

@@ -1,10 +1,12 @@
-"""tf.contrib.predictor: a SavedModel as a function from arrays to arrays."""
+"""tf.contrib.predictor: a SavedModel, or what an Estimator has learned, as a function from arrays to arrays."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
+from sparkflow import train
+from sparkflow.estimator import Estimator, ModeKeys, export
 from sparkflow.framework.graph import Graph
 from sparkflow.saved_model import loader, signature_constants, tag_constants
 from sparkflow.session.session import Session
@@ -59,3 +61,33 @@ def from_saved_model(
     return Predictor(
         session, {k: find(v) for k, v in input_names.items()}, {k: find(v) for k, v in output_names.items()}
     )
+
+
+def from_estimator(
+    estimator: Estimator, serving_input_receiver_fn: Callable[[], Any], output_key: str | None = None,
+    graph: Graph | None = None, config: Any = None,
+) -> Predictor:  # fmt: skip
+    """What the newest checkpoint of an Estimator predicts: its inputs are the receiver's tensors, its outputs those of
+    one of EstimatorSpec.export_outputs, the default one where output_key is not given.
+
+    Raises TypeError where `estimator` is none, ValueError where it has no checkpoint, KeyError where the model has no
+    such output.
+    """
+    if not isinstance(estimator, Estimator):
+        raise TypeError(f"Expected estimator to be an instance of `tf.estimator.Estimator`, got {type(estimator)}")
+    path = estimator._checkpoint(None)
+    with (graph or Graph()).as_default():
+        train.get_or_create_global_step()
+        receiver = serving_input_receiver_fn()
+        features, given = export.checked_receiver(receiver)
+        spec = estimator._call(features, None, ModeKeys.PREDICT)
+        found = export.outputs_of(spec)
+        key = output_key or signature_constants.DEFAULT_SERVING_SIGNATURE_DEF_KEY
+        if key not in found:
+            raise KeyError(f"output_key must be one of {sorted(found)}, got {key!r}")
+        signature = found[key].as_signature_def(given)
+        creator = train.ChiefSessionCreator(spec.scaffold, config=config, checkpoint_filename_with_path=path)
+        session = creator.create_session()
+        find = session.graph.get_tensor_by_name
+        outputs = {name: find(info.name) for name, info in signature.outputs.items()}
+        return Predictor(session, given, outputs)
