@@ -57,7 +57,7 @@ def _(y: Any, limits: Any, start: Any, stop: Any) -> None:
 
 @bound("Relu", "Relu6", stateful=False, in_place=(0,))
 def _relu(node: Node) -> Any:
-    xp, ends = node.xp, {kind: limits(node.op, kind) for kind in _TYPES}
+    xp, ends = node.xp, {np.dtype(kind): limits(node.op, kind) for kind in _TYPES}
     relu.prepare()
     relu_own.prepare()
 
@@ -66,13 +66,13 @@ def _relu(node: Node) -> Any:
         return made if node.op == "Relu" else xp.minimum(made, x.dtype.type(6), out=out)
 
     def run(x: Any, out: Any = None) -> Any:
-        if xp is not np or x.size < _LARGE or x.dtype.name not in ends:
+        if xp is not np or x.size < _LARGE or x.dtype not in ends:
             return plain(x, out)
         if out is x and x.flags.c_contiguous:
-            in_parts(relu_own, x.size, 1, x.reshape(-1), ends[x.dtype.name])
+            in_parts(relu_own, x.size, 1, x.reshape(-1), ends[x.dtype])
             return x
         y = np.empty(x.shape, x.dtype) if out is None else out
-        in_parts(relu, x.size, 1, np.ascontiguousarray(x).reshape(-1), ends[x.dtype.name], y.reshape(-1))
+        in_parts(relu, x.size, 1, np.ascontiguousarray(x).reshape(-1), ends[x.dtype], y.reshape(-1))
         return y
 
     return run
@@ -105,7 +105,7 @@ def _(dx: Any, x: Any, limits: Any, start: Any, stop: Any) -> None:
 
 @bound("ReluGrad", "Relu6Grad", stateful=False, in_place=(0,))
 def _relu_grad(node: Node) -> Any:
-    xp, ends = node.xp, {kind: limits(node.op.removesuffix("Grad"), kind) for kind in _TYPES}
+    xp, ends = node.xp, {np.dtype(kind): limits(node.op.removesuffix("Grad"), kind) for kind in _TYPES}
     relu_grad.prepare()
     relu_grad_own.prepare()
 
@@ -113,10 +113,10 @@ def _relu_grad(node: Node) -> Any:
         return xp.multiply(dy, x > 0 if node.op == "ReluGrad" else (x > 0) & (x < 6), out=out)
 
     def run(dy: Any, x: Any, out: Any = None) -> Any:
-        same = xp is np and dy.shape == x.shape and dy.dtype == x.dtype and dy.dtype.name in ends
+        same = xp is np and dy.shape == x.shape and dy.dtype == x.dtype and dy.dtype in ends
         if not same or dy.size < _LARGE:
             return plain(dy, x, out)
-        given, kept = np.ascontiguousarray(x).reshape(-1), ends[dy.dtype.name]
+        given, kept = np.ascontiguousarray(x).reshape(-1), ends[dy.dtype]
         if out is dy and dy.flags.c_contiguous and not np.may_share_memory(dy, x):
             in_parts(relu_grad_own, dy.size, 1, dy.reshape(-1), given, kept)
             return dy
