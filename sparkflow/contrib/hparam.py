@@ -145,8 +145,10 @@ class HParams:
         return self
 
     def parse(self, values: str) -> HParams:
-        """'name=value,...'; lists as 'name=[1,2]', an item of one as 'name[1]=2'. Raises ValueError as parse_values does,
-        and where a list is given for what is none, or the other way round."""
+        """'name=value,...'; lists as 'name=[1,2]', an item of one as 'name[1]=2'.
+
+        Raises ValueError as parse_values does, and where a list is given for what is none, or the other way round.
+        """
         types = {name: kind for name, (kind, _) in self._hparam_types.items()}
         return self.override_from_dict(parse_values(values, types))
 
