@@ -34,7 +34,7 @@ def read_tfrecord(
     meta = _frame(dataset.table([], wanted))
     if not dataset.files:
         return dd.from_pandas(meta, npartitions=1)
-    return dd.from_map(_part, list(dataset.files), dataset=dataset, columns=wanted, meta=meta)
+    return dd.from_map(_part, [*map(dataset.of, dataset.files)], columns=wanted, meta=meta)
 
 
 def to_tfrecord(
@@ -76,8 +76,8 @@ def _write(part: pd.DataFrame, number: int, writer: FolderWriter) -> tuple[dict[
     return writer.write(iter(table.to_batches(max_chunksize=10_000)), number, attempt), writer.nulls
 
 
-def _part(path: str, dataset: Dataset, columns: list[str]) -> pd.DataFrame:
-    return _frame(dataset.table([path], columns))
+def _part(dataset: Dataset, columns: list[str]) -> pd.DataFrame:
+    return _frame(dataset.table(columns=columns))
 
 
 def _frame(table: pa.Table) -> pd.DataFrame:

@@ -11,7 +11,7 @@ import logging
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -198,13 +198,25 @@ class Dataset:
         """Raises InvalidArgumentError on a column that is not there, or wanted twice."""
         if columns is None:
             return self.schema
-        columns = names_of(columns)
-        if twice := [c for i, c in enumerate(columns) if c in columns[:i]]:
-            raise InvalidArgumentError(f"column {twice[0]!r} is named twice in columns")
-        if missing := [c for c in columns if c not in self.schema.names]:
-            there = ", ".join(self.schema.names)
-            raise InvalidArgumentError(f"column {missing[0]!r} is missing; the records have {there}")
-        return pa.schema([self.schema.field(c) for c in columns])
+        there: dict[str, pa.Field] = {f.name: f for f in self.schema}  # asked of the schema, each name is a search
+        seen = set[str]()
+        for name in names_of(columns):
+            if name in seen:
+                raise InvalidArgumentError(f"column {name!r} is named twice in columns")
+            if name not in there:
+                raise InvalidArgumentError(f"column {name!r} is missing; the records have {', '.join(there)}")
+            seen.add(name)
+        return pa.schema([there[name] for name in names_of(columns)])
+
+    def of(self, path: str) -> Dataset:
+        """One of the files: what a task is sent that reads it, for whom what is known of all others is a burden."""
+        partitions, records = self.partitions.get(path), self.records.get(path)
+        return replace(
+            self,
+            files=(path,),
+            partitions={} if partitions is None else {path: partitions},
+            records={} if records is None else {path: records},
+        )
 
 
 def names_of(columns: Sequence[str]) -> list[str]:

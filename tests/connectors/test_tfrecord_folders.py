@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import resource
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import sparkflow as tf
-from sparkflow_connectors.tfrecord import read_tfrecord
+from sparkflow_connectors.tfrecord import Dataset, Options, read_tfrecord
 from sparkflow_connectors.tfrecord_write import to_tfrecord
 
 NAN = float("nan")
@@ -259,3 +260,25 @@ def test_one_column_is_named_without_a_list(tmp_path: Path) -> None:
     assert sorted(path.name for path in (tmp_path / "out").glob("*=*")) == ["day=1", "day=2"]
     assert read_tfrecord(tmp_path / "out", columns="day").to_pydict() == {"day": [1, 2]}
     assert list(tf.dask.read_tfrecord(tmp_path / "out", columns="day").columns) == ["day"]
+
+
+def test_what_a_dask_task_is_sent_does_not_grow_with_the_folder(tmp_path: Path) -> None:
+    """Each would carry what is known of all files: of 20,000 files, gigabytes in all."""
+    from distributed.protocol.pickle import dumps
+
+    sizes = []
+    for files in (2, 200):
+        to_tfrecord(pa.table({"p": range(files), "x": range(files)}), tmp_path / str(files), partition_by=["p"])
+        frame = tf.dask.read_tfrecord(tmp_path / str(files))
+        sizes.append(max(len(dumps(task)) for task in frame.optimize().__dask_graph__().values()))
+        assert frame["p"].compute(scheduler="synchronous").sum() == frame["x"].compute(scheduler="synchronous").sum()
+    assert sizes[1] < sizes[0] + 100
+
+
+def test_columns_are_found_once() -> None:
+    """Arrow lists all names anew for each question about one."""
+    schema = pa.schema([(f"c{i}", pa.int64()) for i in range(10_000)])
+    dataset = Dataset((), schema, "Example", Options())
+    begun = time.process_time()
+    assert dataset.table([], schema.names).num_columns == 10_000
+    assert time.process_time() - begun < 2.0
