@@ -179,8 +179,13 @@ def glob(pattern: Any) -> list[str]:
 
 @_raises
 def mkdir(path: Any) -> None:
-    """Raises NotFoundError where the folder around it is not there, AlreadyExistsError where it is itself."""
-    os.mkdir(_local(path))
+    """A folder that may be there. Raises NotFoundError where the one around it is not, AlreadyExistsError on a file."""
+    local = _local(path)
+    try:
+        os.mkdir(local)
+    except FileExistsError:
+        if not os.path.isdir(local):
+            raise
 
 
 @_raises
@@ -197,8 +202,12 @@ def remove(path: Any) -> None:
 
 @_raises
 def rmtree(path: Any) -> None:
-    """A folder and all that is in it."""
-    shutil.rmtree(_local(path))
+    """A folder and all that is in it, or a file."""
+    local = _local(path)
+    if os.path.isfile(local):
+        os.remove(local)
+    else:
+        shutil.rmtree(local)
 
 
 @_raises

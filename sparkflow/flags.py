@@ -24,16 +24,16 @@ class _Flags:
 
     def _parsed(self) -> _absl.FlagValues:
         if not self._flags.is_parsed():
-            self(sys.argv)
+            self(sys.argv, known_only=True)  # a notebook's or an executor's own arguments are no mistake
         return self._flags
 
-    def __call__(self, argv: Any, known_only: bool = True) -> list[str]:
-        """Read the flags of argv; what of it is none."""
+    def __call__(self, argv: Any, known_only: bool = False) -> list[str]:
+        """Read the flags of argv; what of it is none. Raises UnrecognizedFlagError on others, unless known_only."""
         return self._flags(argv, known_only=known_only)
 
     def _parse_flags(self, args: Any = None) -> dict[str, Any]:
         """Before 1.5: read them now; their values."""
-        self([sys.argv[0], *(sys.argv[1:] if args is None else args)])
+        self([sys.argv[0], *(sys.argv[1:] if args is None else args)], known_only=True)
         return self._flags.flag_values_dict()
 
     def __getattr__(self, name: str) -> Any:

@@ -29,7 +29,7 @@ def Glob(filename: Any) -> list[str]:
 
 
 def MkDir(dirname: Any) -> None:
-    """Raises NotFoundError where the folder around it is not there, AlreadyExistsError where it is itself."""
+    """A folder that may be there. Raises NotFoundError where the one around it is not, AlreadyExistsError on a file."""
     files.mkdir(dirname)
 
 
@@ -44,7 +44,7 @@ def Remove(filename: Any) -> None:
 
 
 def DeleteRecursively(dirname: Any) -> None:
-    """A folder and all that is in it."""
+    """A folder and all that is in it, or a file."""
     files.rmtree(dirname)
 
 

@@ -63,6 +63,20 @@ def test_folders(tmp_path: Path) -> None:
     assert not v2.exists(deep) and v2.glob([f"{tmp_path}/*"]) == []
 
 
+def test_folders_that_are_there_and_files_as_folders(tmp_path: Path) -> None:
+    """As in TensorFlow: scripts make their log_dir at each start, and remove whatever was in its place."""
+    folder, file = str(tmp_path / "logs"), str(tmp_path / "file")
+    for make in (tf.gfile.MkDir, tf.io.gfile.mkdir, tf.gfile.MakeDirs):
+        make(folder)
+        make(folder)
+    for remove in (tf.gfile.DeleteRecursively, tf.io.gfile.rmtree):
+        tf.gfile.GFile(file, "w").close()
+        remove(file)
+        assert not tf.gfile.Exists(file)
+        with pytest.raises(tf.errors.NotFoundError, match="file"):
+            remove(file)
+
+
 def test_what_goes_wrong_is_of_tf_errors(tmp_path: Path) -> None:
     missing, here = str(tmp_path / "no"), str(tmp_path / "here")
     tf.gfile.GFile(here, "w").close()

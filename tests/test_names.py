@@ -70,3 +70,22 @@ def test_flags_are_read_when_one_is_asked_for() -> None:
     command = [sys.executable, "-c", textwrap.dedent(program), "--steps=5", "--fast", "--unknown=1", "rest"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_a_misspelled_flag_is_told_by_who_reads_the_arguments() -> None:
+    """FLAGS(sys.argv) of one's own knows all there should be, as in TensorFlow; it went on with the default instead."""
+    program = """
+        import sys
+        import sparkflow as tf
+        tf.flags.DEFINE_float("learning_rate", 0.1, "how far")
+        assert tf.flags.FLAGS(sys.argv, known_only=True)[1:] == sys.argv[1:]
+        try:
+            tf.flags.FLAGS(sys.argv)
+        except tf.flags.UnrecognizedFlagError as error:
+            assert "Did you mean: learning_rate" in str(error), error
+        else:
+            sys.exit("no error")
+    """
+    command = [sys.executable, "-c", textwrap.dedent(program), "--learning_rat=0.5"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
