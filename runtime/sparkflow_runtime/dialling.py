@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import os
 import socket
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from sparkflow_runtime.transport.addresses import resolve
 from sparkflow_runtime.transport.base import Channel, Handler, Listener, Options, dial, listen
@@ -28,21 +29,54 @@ def near_url(address: str) -> str:
     return f"unix://@sparkflow-{address}"
 
 
+class _Several(Listener):
+    """As one."""
+
+    def __init__(self, listeners: Sequence[Listener]):
+        self._listeners, self.url = listeners, listeners[0].url
+
+    def start(self) -> None:
+        for listener in self._listeners:
+            listener.start()
+
+    def channels(self) -> list[Channel]:
+        return [channel for listener in self._listeners for channel in listener.channels()]
+
+    def close(self) -> None:
+        for listener in self._listeners:
+            listener.close()
+
+
 def listen_near(
-    address: str, handler: Handler, secret: bytes | None, identity: str, options: Options
+    address: str,
+    handler: Handler,
+    secret: bytes | None,
+    identity: str,
+    options: Options,
+    aliases: Sequence[str] = (),
 ) -> tuple[Listener, Listener]:
     """By TCP and under the name of that address, both yet to be started. Of free ports (0) one whose name is free, too:
-    a server that ends may let go of its name a moment after its port."""
+    a server that ends may let go of its name a moment after its port.
+
+    aliases: hosts under whose names processes of this host look for it, too; those that are taken are left out."""
     refused: list[Listener] = []  # held until the end, so that the next port is another one
     try:
         while True:
             far = listen(f"tcp://{address}", handler, secret, identity, options, False)
+            bound = far.url.removeprefix("tcp://")
             try:
-                return far, listen(near_url(far.url.removeprefix("tcp://")), handler, secret, identity, options, False)
+                near = listen(near_url(bound), handler, secret, identity, options, False)
             except UnavailableError:
                 refused.append(far)
                 if not address.endswith(":0") or len(refused) == _PORTS:
                     raise
+                continue
+            more = [near]
+            for host in aliases:
+                with contextlib.suppress(UnavailableError):
+                    name = near_url(f"{host}:{bound.rpartition(':')[2]}")
+                    more.append(listen(name, handler, secret, identity, options, False))
+            return far, _Several(more) if aliases else near
     finally:
         for far in refused:
             far.close()

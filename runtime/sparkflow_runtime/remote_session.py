@@ -16,7 +16,7 @@ import numpy as np
 from sparkflow_runtime.dialling import PATIENCE_S, dial_near, patiently
 from sparkflow_runtime.local_session import DeviceAttributes
 from sparkflow_runtime.partial import new_handle
-from sparkflow_runtime.server import credentials
+from sparkflow_runtime.served import credentials
 from sparkflow_runtime.transport.base import Channel, NoHandler
 from sparkflow_runtime.wire import sessions
 from sparkflow_runtime.wire.cluster import address_of

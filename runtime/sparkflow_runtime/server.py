@@ -15,7 +15,7 @@ from typing import Any
 
 import sparkflow_runtime.kernels.table  # noqa: F401  (fills the kernel table)
 from sparkflow_runtime.clients import Clients
-from sparkflow_runtime.dialling import PATIENCE_S, dial_near, listen_near, patiently, secret_of_environment, unreachable
+from sparkflow_runtime.dialling import PATIENCE_S, dial_near, listen_near, patiently, unreachable
 from sparkflow_runtime.finished_parts import FinishedParts
 from sparkflow_runtime.gpus import gpu_indices
 from sparkflow_runtime.masters import Masters
@@ -25,13 +25,14 @@ from sparkflow_runtime.remote_task import RemoteTask
 from sparkflow_runtime.resources.chunk_messages import is_short
 from sparkflow_runtime.resources.collectives import Collectives
 from sparkflow_runtime.runners import Runners
+from sparkflow_runtime.served import SERVERS, place_of
 from sparkflow_runtime.threads import inter_op, limit, share, switch_often
 from sparkflow_runtime.transport import Channel, Options, forks
 from sparkflow_runtime.transport.peers import traffic
 from sparkflow_runtime.wire import sessions
 from sparkflow_runtime.wire.bundles import Bundle, decode_table, encode_table, tensors_of
-from sparkflow_runtime.wire.cluster import SCHEMES, ClusterSpec, address_of, numbered
-from sparkflow_runtime.wire.devices import task_name, task_of
+from sparkflow_runtime.wire.cluster import SCHEMES, ClusterSpec, numbered
+from sparkflow_runtime.wire.devices import DeviceSpec, task_name, task_of
 from sparkflow_runtime.wire.errors import (
     AbortedError,
     CancelledError,
@@ -69,30 +70,13 @@ from sparkflow_runtime.wire.tasks import (
 )
 from sparkflow_runtime.worker.worker import Worker
 
-_servers: dict[str, Server] = {}
-
-
-def server_at(target: str) -> Server | None:
-    """The server of this process at that target, if it has one. Raises InvalidArgumentError where it is no target."""
-    found = _servers.get(address_of(target))
-    return None if found is None or found._stopping else found
-
-
-def credentials(address: str) -> tuple[bytes | None, Options]:
-    """(secret, options) for a client of the Server at an address: those of a server of this process in one cluster with
-    it, else the job's secret as the environment has it."""
-    for server in _servers.values():
-        if address in server.addresses():
-            return server._secret, server._options
-    return secret_of_environment(), Options()
-
 
 class Server:
     """One task of a cluster.
 
-    address: 'host:port' to bind; port 0 takes a free one, and `address` then says which.
+    address: 'host:port', of this host or not (see served); port 0 takes a free one, and `address` then says which.
     secret: proves that a peer belongs to the job; without one only loopback addresses are served.
-    config: what sessions here have unless theirs says otherwise.
+    config: what sessions here have unless theirs says otherwise. others: addresses of the other tasks, where known.
     """
 
     methods = NAMES | sessions.NAMES
@@ -105,12 +89,13 @@ class Server:
         secret: bytes | None = None,
         keepalive_s: float = 10.0,
         config: ConfigProto | None = None,
+        others: Sequence[str] = (),
     ):
         keep_freed_memory()
         switch_often()
         self.config = config or ConfigProto()
         self.job, self.index, self.name = job, index, task_name(job, index)
-        self._secret, self._options = secret, Options(keepalive_s=keepalive_s)
+        self.secret, self.options = secret, Options(keepalive_s=keepalive_s)
         self._aside = Runners(f"sparkflow-steps {self.name}").submit
         self.outbox, self._sent = Outbox(self.channel, self._aside), Sent(2 * keepalive_s)
         self.held_back: set[tuple[str, int]] = set()  # (task, step): begins when there is a channel to the task
@@ -133,11 +118,12 @@ class Server:
         self._masters, self.finished_parts = Masters(self.name), FinishedParts()
         self.untold: dict[str, list[str]] = {}  # task -> sessions of this server that ended when there was no channel
         self._stopping, self._stopped = "", Event()  # why no task is dialled any more
-        self._listener, self._near = listen_near(address, self, secret, self.name, self._options)
-        self.address = self._listener.url.removeprefix("tcp://")
+        place = place_of(address, others)
+        self._listener, self._near = listen_near(place.address, self, secret, self.name, self.options, place.aliases)
+        self.address = self.told = self._listener.url.removeprefix("tcp://")
         self.target = f"{SCHEMES[0]}://{self.address}"
         self._clients = Clients(self)
-        _servers[self.address] = self
+        SERVERS[self.address] = self
         forks.own(self)
         self._listener.start()  # peers may have dialled for a while, and ask at once
         self._near.start()
@@ -145,9 +131,11 @@ class Server:
     def join_cluster(self, cluster: ClusterSpec) -> None:
         self._cluster = cluster
         self.joined.set()
-        tasks = [(job, cluster.task_address(job, i)) for job in cluster.jobs for i in cluster.task_indices(job)]
-        served = {server.address for server in _servers.values()}
-        threads = share(self.address, tasks, sum(job != "ps" and address in served for job, address in tasks) or 1)
+        told = {name: numbered(address) for name, address in cluster.addresses().items()}
+        self.told = told.get(self.name, self.address)
+        tasks = [(DeviceSpec.from_string(name).job or "", address) for name, address in told.items()]
+        served = {server.told for server in list(SERVERS.values())}
+        threads = share(self.told, tasks, sum(job != "ps" and address in served for job, address in tasks) or 1)
         if threads is not None:
             limit(threads, f"{self.name} shares its host with other tasks of the cluster")
 
@@ -174,7 +162,7 @@ class Server:
         self._stopped.wait()
 
     def stop(self) -> None:
-        _servers.pop(self.address, None)
+        SERVERS.pop(self.address, None)
         self._collectives.close()
         self.outbox.wait(1.0)  # the others are to be told
         self._near.close()  # before another server can have its port
@@ -196,6 +184,10 @@ class Server:
     @property
     def cluster(self) -> ClusterSpec:
         return self._cluster
+
+    @property
+    def is_stopping(self) -> bool:
+        return bool(self._stopping)
 
     def open_channel(self, task: str) -> Channel | None:
         """The channel to a task, if there is one."""
@@ -245,7 +237,7 @@ class Server:
         raise CancelledError(f"{self.name}: the server stopped")
 
     def _dial(self, address: str, patience_s: float | None = None) -> Channel:
-        return dial_near(address, self, self._secret, self.name, self._options, patience_s)
+        return dial_near(address, self, self.secret, self.name, self.options, patience_s)
 
     def _address(self, task: str) -> str:
         if (found := self._cluster.addresses().get(task)) is None:

@@ -6,7 +6,7 @@ from sparkflow_runtime.afterwards import AFTERWARDS
 from sparkflow_runtime.local_session import DeviceAttributes, RuntimeSession
 from sparkflow_runtime.partial import PartialRun
 from sparkflow_runtime.remote_session import RemotePartialRun, RemoteSession, reset_remotely
-from sparkflow_runtime.server import server_at
+from sparkflow_runtime.served import server_at
 from sparkflow_runtime.threads import obey
 from sparkflow_runtime.wire.collector import paused  # for the front end, too
 from sparkflow_runtime.wire.protos import ConfigProto

@@ -28,7 +28,8 @@ class Server:
     divided among its tasks of the cluster: see sparkflow_runtime.threads).
     start: False leaves the address free until `start()`.
     secret: shared by all tasks of the job (default: the environment variable SPARKFLOW_SECRET); without one only
-    loopback addresses are served, to processes of this host.
+    loopback addresses are served, to processes of this host. A task whose host does not have its address, or gives its
+    name a loopback one, listens at the interface that leads to the other tasks.
     Raises InvalidArgumentError on a task the cluster lacks, another protocol or a job that no device name can say,
     TypeError on an index that is no whole number, UnavailableError where its address cannot be bound.
     """
@@ -108,7 +109,7 @@ class Server:
             return
         runtime("threads").obey(self._config, "the Server's ConfigProto")
         self._runtime = runtime("server").Server(
-            self._job, self._index, self._bind_at, self._secret, config=self._config
+            self._job, self._index, self._bind_at, self._secret, config=self._config, others=self._others()
         )
         if self._bind_at.endswith(":0"):
             self._cluster = self._cluster.with_address(self._job, self._index, self._runtime.address)
@@ -131,10 +132,14 @@ class Server:
     def of_task(cluster: Any, job_name: str, task_index: int, **settings: Any) -> Server:
         """The server of that task of that cluster: the one that this process has started, else a new one."""
         spec = ClusterSpec(cluster)
-        found = _started.get(numbered(spec.task_address(job_name, task_index)))
-        if found is not None and (found._job, found._index, found._cluster) == (job_name, task_index, spec):
-            return found
+        spec.task_address(job_name, task_index)  # which there must be
+        for found in list(_started.values()):
+            if (found._job, found._index, found._cluster) == (job_name, task_index, spec):
+                return found
         return Server(spec, job_name, task_index, **settings)
+
+    def _others(self) -> list[str]:
+        return [a for a in self._cluster.addresses().values() if a != self._bind_at]
 
     @property
     def _running(self) -> RuntimeServer:

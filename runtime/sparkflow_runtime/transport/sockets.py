@@ -191,7 +191,8 @@ def _check_secret(url: str, secret: bytes | None, family: int, address: addresse
 
 def _connect(url: str, secret: bytes | None, deadline: float, timeout_s: float) -> socket.socket:
     error: Exception | None = None
-    for family, address in addresses.resolve(url):
+    found = addresses.resolve(url)
+    for tried, (family, address) in enumerate(found):  # one that nothing comes back from leaves time for the others
         _check_secret(url, secret, family, address)
         try:
             sock = socket.socket(family, socket.SOCK_STREAM)
@@ -200,7 +201,7 @@ def _connect(url: str, secret: bytes | None, deadline: float, timeout_s: float) 
                 f"{url}: no connection can be made: {e}. Allow this process more open files"
             ) from None
         try:
-            sock.settimeout(max(deadline - time.monotonic(), 1e-3))
+            sock.settimeout(max((deadline - time.monotonic()) / (len(found) - tried), 1e-3))
             sock.connect(address)
             return sock
         except OSError as e:
@@ -226,7 +227,8 @@ def _bind(url: str, family: int, address: addresses.Address) -> socket.socket:
         sock.listen(_BACKLOG)
     except OSError as e:
         sock.close()
-        raise UnavailableError(f"Cannot listen at {url}: {e}. Port 0 takes any free one") from None
+        hint = "This host has no such address; 0.0.0.0 stands for all that it has" * (e.errno == errno.EADDRNOTAVAIL)
+        raise UnavailableError(f"Cannot listen at {url}: {e}. {hint or 'Port 0 takes any free one'}") from None
     return sock
 
 
