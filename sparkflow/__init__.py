@@ -43,6 +43,7 @@ from sparkflow import (
     train,
 )
 from sparkflow.framework.apply import constant, convert_to_tensor
+from sparkflow.framework.device_spec import DeviceSpec
 from sparkflow.framework.graph import Graph, Operation, Tensor, get_default_graph, reset_default_graph
 from sparkflow.framework.graph_keys import GraphKeys
 from sparkflow.framework.importer import import_graph_def
@@ -266,7 +267,6 @@ from sparkflow.ops.variables import (
 )
 from sparkflow.session.session import InteractiveSession, Session, get_default_session
 from sparkflow.top_level import *
-from sparkflow_runtime.wire.devices import DeviceSpec
 from sparkflow_runtime.wire.dtypes import (
     DType,
     as_dtype,

@@ -16,6 +16,7 @@ from sparkflow.feature_column.embedding import EmbeddingColumn
 from sparkflow.files import GFile
 from sparkflow.framework.apply import constant
 from sparkflow.framework.constant_value import constant_value
+from sparkflow.framework.device_spec import DeviceSpec
 from sparkflow.framework.graph import Tensor
 from sparkflow.framework.shapes import TensorShape
 from sparkflow.ops import array
@@ -24,7 +25,6 @@ from sparkflow.ops.rnn import batch_and_time_swapped
 from sparkflow.ops.rnn_cell import zeros_of
 from sparkflow.ops.variables import Variable
 from sparkflow.train.optimizer import Optimizer
-from sparkflow_runtime.wire.devices import DeviceSpec
 from sparkflow_runtime.wire.dtypes import int32
 
 _EmbeddingColumn = EmbeddingColumn

@@ -11,13 +11,14 @@ from typing import Any
 
 from sparkflow.framework.allowed_ranks import check_ranks
 from sparkflow.framework.collections import Collections
+from sparkflow.framework.device_spec import DeviceSpec, device_name
 from sparkflow.framework.graph_scopes import NameScope, OfThread, Pushed
 from sparkflow.framework.operation import Operation, Tensor, write
 from sparkflow.framework.registry import OpSpec, lookup
 from sparkflow.framework.shapes import show
 from sparkflow.framework.user_frame import user_frame
 from sparkflow_runtime.wire import attrs as wire_attrs
-from sparkflow_runtime.wire.devices import DeviceSpec, canonical, merge
+from sparkflow_runtime.wire.devices import canonical, merge
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 from sparkflow_runtime.wire.protos import AttrValue, GraphDef, NodeDef
 
@@ -107,7 +108,7 @@ class Graph(Collections):
         for device in reversed(self._device_stack):
             if device is None:
                 break
-            op._device = device(op) if callable(device) else merge(op._device, device)
+            op._device = device_name(device(op)) if callable(device) else merge(op._device, device)
         op._device = canonical(op._device) if op._device else ""
 
     def _take_in(self, op: Operation) -> None:
@@ -252,7 +253,7 @@ class Graph(Collections):
     def device(self, device_name_or_function: str | DeviceSpec | Callable[[Operation], str] | None) -> Pushed:
         """Ops made inside ask for this device, merged with those of the scopes around; None asks for none."""
         if isinstance(device_name_or_function, DeviceSpec):
-            device_name_or_function = device_name_or_function.to_string()
+            device_name_or_function = device_name(device_name_or_function)
         if isinstance(device_name_or_function, str):
             canonical(device_name_or_function)
         return Pushed(self, "_device_stack", device_name_or_function)

@@ -67,6 +67,7 @@ HOMES: dict[str, Sequence[str]] = {
     "feature_column.feature_column_v2": (_COLUMNS, f"{_COLUMNS}.base", f"{_COLUMNS}.embedding"),
     "framework.common_shapes": ("sparkflow.framework.shapes", _TF),
     "framework.constant_op": (_TF,),
+    "framework.device": (_TF, _INTERNALS),
     "framework.device_spec": (_TF, _INTERNALS),
     "framework.dtypes": (_TF,),
     "framework.errors": ("sparkflow.errors",),
