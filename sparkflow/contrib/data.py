@@ -1,11 +1,11 @@
-"""tf.contrib.data: where tf.data.experimental was before 1.12."""
+"""tf.contrib.data: where tf.data was before 1.4, and tf.data.experimental before 1.12."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from sparkflow.data import Dataset, FixedLengthRecordDataset, Iterator, TextLineDataset, TFRecordDataset
 from sparkflow.data.experimental import *
-from sparkflow.data.sources import TextLineDataset, TFRecordDataset
 
 
 def batch_and_drop_remainder(batch_size: int) -> Any:

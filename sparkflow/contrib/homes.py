@@ -7,9 +7,11 @@ from sparkflow.python import module
 # part of contrib -> its files below `python`
 FILES = {
     "crf": "ops.crf",
-    "data": "ops.batching ops.interleave_ops ops.grouping ops.shuffle_ops ops.sliding",
+    "data": "ops.batching ops.dataset_ops ops.interleave_ops ops.grouping ops.shuffle_ops ops.sliding",
+    "distribute": "cross_tower_ops mirrored_strategy",
     "distributions": "ops.distribution_util",
     "eager": "tfe",
+    "estimator": "estimator estimator.early_stopping estimator.extenders estimator.head estimator.multi_head",
     "framework": "framework framework.checkpoint_utils framework.tensor_util ops ops.arg_scope ops.variables",
     "layers": "layers layers.embedding_ops layers.encoders layers.feature_column layers.feature_column_ops "
     "layers.initializers layers.layers layers.normalization layers.optimizers layers.regularizers layers.summaries "
@@ -31,6 +33,11 @@ FILES = {
 }  # fmt: skip
 _ELSEWHERE = {
     "seq2seq": ("sparkflow.contrib.internals",),
+    "learn": (
+        "sparkflow.contrib.learn.preprocessing",
+        "sparkflow.contrib.learn.datasets.mnist",
+        "sparkflow.contrib.learn.datasets.base",
+    ),
     "losses": ("sparkflow.contrib.metric_learning",),
     "slim": ("sparkflow.contrib.slim.data_decoder",),
     "tpu": ("sparkflow.tpu",),
@@ -39,10 +46,23 @@ _ELSEWHERE = {
     "layers": ("sparkflow.contrib.layers.layers", "sparkflow.contrib.layers.utils", "sparkflow.nn"),
     "framework": ("sparkflow.train", "sparkflow"),
 }
+# part of contrib -> files of it that are not below `python`, and what has their names
+_KERAS = ("activations", "backend", "callbacks", "constraints", "datasets", "initializers", "layers", "losses",
+          "metrics", "models", "optimizers", "preprocessing", "regularizers", "utils")  # fmt: skip
+_BESIDE = {
+    "keras": {
+        f"{folder}.keras{name}": f"sparkflow.keras{name}"
+        for folder in ("api", "python")
+        for name in ("", *(f".{part}" for part in _KERAS))
+    },
+    "lookup": {"lookup_ops": "sparkflow.contrib.lookup"},
+}
 
 
 def install(part: str) -> None:
-    """Let tensorflow.contrib.<part>.python be imported; the part itself has been."""
+    """Let tensorflow.contrib.<part>.python, and files beside it, be imported; the part itself has been."""
     root = f"sparkflow.contrib.{part}"
     for path in FILES.get(part, "").split():
         module(root, f"python.{path}", (root, *_ELSEWHERE.get(part, ())))
+    for path, home in _BESIDE.get(part, {}).items():
+        module(root, path, (home,))

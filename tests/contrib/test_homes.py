@@ -269,3 +269,51 @@ def test_deprecation_in_contrib() -> None:
         return 3
 
     assert old() == 3 and tf.contrib.framework.deprecated_args is not tf.contrib.framework.deprecated_arg_values
+
+
+def test_imports_of_scripts() -> None:
+    """What public training scripts import from below tensorflow.contrib and tensorflow.python."""
+    program = """
+        import sparkflow
+        sparkflow.install_as_tensorflow()
+        from tensorflow.contrib.data.python.ops import dataset_ops
+        from tensorflow.contrib.estimator.python.estimator import early_stopping, extenders, head, multi_head
+        from tensorflow.contrib.keras import layers
+        from tensorflow.contrib.keras.api.keras.layers import Dense
+        from tensorflow.contrib.keras.python.keras import backend
+        from tensorflow.contrib.learn.python.learn.datasets.base import load_csv_with_header
+        from tensorflow.contrib.learn.python.learn.datasets.mnist import read_data_sets
+        from tensorflow.contrib.learn.python.learn.preprocessing import VocabularyProcessor
+        from tensorflow.contrib.lookup.lookup_ops import MutableHashTable, index_table_from_file
+        from tensorflow.python.data.experimental.ops import batching, grouping, interleave_ops, shuffle_ops
+        from tensorflow.python.distribute import distribution_strategy_context
+        from tensorflow.python.estimator.early_stopping import stop_if_no_decrease_hook
+        from tensorflow.python.feature_column.sequence_feature_column import sequence_input_layer
+        from tensorflow.python.framework import device as pydev
+        from tensorflow.python.ops import gen_candidate_sampling_ops, gen_logging_ops, gen_lookup_ops
+        from tensorflow.python.profiler import model_analyzer, option_builder
+        from tensorflow.python.saved_model.simple_save import simple_save
+        from tensorflow.python.training import adagrad_da, distribute, gen_training_ops
+        import tensorflow as tf
+
+        assert layers.Dense is Dense is tf.keras.layers.Dense and backend.get_session is tf.keras.backend.get_session
+        assert tf.contrib.keras.models.Sequential is tf.keras.models.Sequential and "layers" in dir(tf.contrib.keras)
+        assert tf.contrib.data.Dataset is dataset_ops.Dataset is tf.data.Dataset
+        assert tf.contrib.data.Iterator is tf.data.Iterator
+        assert tf.contrib.data.FixedLengthRecordDataset is tf.data.FixedLengthRecordDataset
+        assert read_data_sets is tf.contrib.learn.datasets.mnist.read_data_sets and load_csv_with_header
+        assert VocabularyProcessor is tf.contrib.learn.preprocessing.VocabularyProcessor
+        assert MutableHashTable is tf.contrib.lookup.MutableHashTable and index_table_from_file
+        assert head.multi_class_head is tf.contrib.estimator.multi_class_head is multi_head.multi_class_head
+        assert extenders.forward_features and early_stopping.stop_if_no_decrease_hook is stop_if_no_decrease_hook
+        assert batching.map_and_batch is tf.data.experimental.map_and_batch and shuffle_ops.shuffle_and_repeat
+        assert grouping.bucket_by_sequence_length and interleave_ops.parallel_interleave and simple_save
+        assert distribution_strategy_context.has_strategy is tf.distribute.has_strategy is distribute.has_strategy
+        assert sequence_input_layer is tf.contrib.feature_column.sequence_input_layer
+        assert pydev.DeviceSpec is tf.DeviceSpec and adagrad_da.AdagradDAOptimizer is tf.train.AdagradDAOptimizer
+        assert gen_candidate_sampling_ops.log_uniform_candidate_sampler and gen_logging_ops.scalar_summary
+        assert gen_lookup_ops.lookup_table_find_v2 and gen_training_ops.apply_adam
+        assert model_analyzer.Profiler is tf.profiler.Profiler and option_builder.ProfileOptionBuilder
+    """
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
