@@ -36,15 +36,17 @@ class Event(NamedTuple):
 
 
 class DriverControl:
-    """The driver's end; `events` fills as roles speak."""
+    """The driver's end; `events` fills as roles speak. host: by which they reach it, or (that, what to listen at)."""
 
-    def __init__(self, host: str, secret: bytes, workers: int, keepalive_s: float = 10.0):
+    def __init__(self, host: str | tuple[str, str], secret: bytes, workers: int, keepalive_s: float = 10.0):
         self._workers, self._lock = workers, Lock()
         self._done: list[Callable[..., None]] = []  # how to answer each role that is done
         self.events: queue.SimpleQueue[Event] = queue.SimpleQueue()
         self._said_bye: set[str] = set()
-        self._listener = listen(f"tcp://{host}:0", self, secret, "/job:driver", Options(keepalive_s=keepalive_s))
-        self.url = self._listener.url
+        told, at = (host, host) if isinstance(host, str) else host
+        self._listener = listen(f"tcp://{at}:0", self, secret, "/job:driver", Options(keepalive_s=keepalive_s))
+        port = self._listener.url.rpartition(":")[2]
+        self.url = self._listener.url if told == at else f"tcp://{told}:{port}"
 
     def on_message(self, channel: Channel, method: int, meta: bytes, tensors: list[Any], reply: Any) -> None:
         if method not in _NAMES:

@@ -65,8 +65,8 @@ class Engine(Protocol):
 
     name: str
 
-    def driver_host(self) -> str:
-        """The address at which tasks reach this process."""
+    def driver_host(self) -> str | tuple[str, str]:
+        """The address at which tasks reach this process; where that is not one to listen at, both: (that, this)."""
 
     def check(self, job: Job) -> None:
         """Raises before anything starts when the job cannot run here: too few slots, settings that forbid it."""

@@ -207,7 +207,7 @@ class SparkEngine:
     def __init__(self, spark: SparkSession, rows: DataFrame, slots: int | None, source: Source):
         self._spark, self._rows, self._slots, self._source = spark, rows, slots, source
 
-    def driver_host(self) -> str:
+    def driver_host(self) -> str | tuple[str, str]:
         with _jvm():
             return driver_host(self._spark)
 

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from pyspark.errors import PySparkException
 
-from sparkflow_runtime.transport.addresses import is_here, towards
+from sparkflow_runtime.transport.addresses import in_url, is_here, towards
 from sparkflow_runtime.wire.errors import FailedPreconditionError
 
 _ANSWER_S = 30.0
@@ -60,10 +60,13 @@ def answered(spark: Any, ask: Callable[[], _Found], timeout_s: float | None = No
     ) from error
 
 
-def driver_host(spark: Any) -> str:
-    """The address at which tasks reach this process: Spark's driver, or over Connect a client that may be elsewhere."""
+def driver_host(spark: Any) -> str | tuple[str, str]:
+    """The address at which tasks reach this process: Spark's driver, or over Connect a client that may be elsewhere.
+    Where Spark itself listens at another one than it tells its executors: (that address, the one to listen at)."""
     host = answered(spark, lambda: str(spark.conf.get("spark.driver.host", "127.0.0.1")))
-    if not is_connect(spark) or _is_here(host):
+    if not is_connect(spark):
+        return host, in_url(str(spark.conf.get("spark.driver.bindAddress", host)))
+    if _is_here(host):
         return host
     with contextlib.suppress(OSError):
         return towards(spark.client.host)

@@ -86,6 +86,16 @@ def test_a_role_hears_whether_the_driver_ended_its_attempt() -> None:
     assert "the driver has ended this attempt" in heard.get(timeout=10).message
 
 
+def test_a_driver_that_listens_elsewhere_than_its_roles_dial() -> None:
+    """Its host calls it otherwise: by a loopback address, as Debian does, or it stands behind a router."""
+    driver = DriverControl(("localhost", "127.0.0.9"), b"secret", 1)
+    assert driver.url.startswith("tcp://localhost:")
+    port = driver.url.rpartition(":")[2]
+    TaskControl(f"tcp://127.0.0.9:{port}", b"secret", 0, print).error(ValueError("no"))
+    assert [driver.events.get(timeout=10).kind for _ in range(2)] == ["hello", "error"]
+    driver.close()
+
+
 def test_announcements_survive_their_journey() -> None:
     assert dataclasses.asdict(Announcement.decode_all([MINE.encode()], "run")[0]) == dataclasses.asdict(MINE)
 

@@ -69,6 +69,19 @@ def test_a_session_whose_jvm_has_ended() -> None:
         engine.start(cast(Any, SimpleNamespace(run_id="x", attempt=2, workers=1)))
 
 
+@pytest.mark.parametrize(
+    "settings, found",
+    [
+        ({"spark.driver.host": "a"}, ("a", "a")),
+        ({"spark.driver.host": "a", "spark.driver.bindAddress": "0.0.0.0"}, ("a", "0.0.0.0")),
+        ({"spark.driver.host": "[::1]", "spark.driver.bindAddress": "::"}, ("[::1]", "[::]")),
+    ],
+)
+def test_a_driver_listens_where_spark_does(settings: dict[str, str], found: tuple[str, str]) -> None:
+    session = SimpleNamespace(conf=SimpleNamespace(get=settings.get), _sc=SimpleNamespace())
+    assert SparkEngine(cast(Any, session), cast(Any, None), None, cast(Any, None)).driver_host() == found
+
+
 def test_modules_that_only_the_program_has() -> None:
     unpickled = f"{TASK}\n    return cloudpickle.loads(obj)\n           ^^^^\nModuleNotFoundError: No module named "
     found = not_in_spark(RuntimeError(f"{unpickled}'models.deep'\n SQLSTATE: 38000{JVM}"))
