@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from sparkflow_runtime.kernels import ctc_sums
 from sparkflow_runtime.kernels.host import host
 from sparkflow_runtime.kernels.registry import kernel
 from sparkflow_runtime.wire.errors import InvalidArgumentError
@@ -163,6 +164,9 @@ def _loss(
 def _fill(xp: Any, inputs: Any, paths: _Paths, lengths: Any, loss: Any, gradient: Any) -> None:
     """gradient = softmax(inputs) minus how probable each class is at each step, given the labels."""
     logs = log_softmax(xp, inputs)
+    if ctc_sums.takes(inputs):
+        ctc_sums.fill(logs, paths, lengths, loss, gradient)
+        return
     batch = xp.arange(len(lengths))
     scores = logs[:, batch[:, None], paths.classes]
     both = _forward(xp, scores, paths, lengths)
