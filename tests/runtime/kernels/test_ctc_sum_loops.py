@@ -25,13 +25,14 @@ def test_both_versions_have_the_same_bits(batch: int, steps: int, states: int) -
     if steps > 4:
         logs[2, 0], logs[3, -1] = -np.inf, np.nan
     scores = np.zeros((batch, steps, states), np.float32)
-    for loop, arrays, changed in (
+    cases: Any = (
         (loops.spread, [logs, classes, scores], 2),
         (loops.walk, [scores, *_masks(rng, batch, states), lengths,
                       np.zeros((batch, steps, states + 2), np.float32)], 5),
         (loops.take, [rng.random((batch, steps, states)).astype(np.float32), classes, lengths,
                       rng.random((steps, batch, 5)).astype(np.float32)], 3),
-    ):  # fmt: skip
+    )  # fmt: skip
+    for loop, arrays, changed in cases:
         made = []
         for version in (loop.compile(), loop.numpy):
             mine = [*arrays[:changed], arrays[changed].copy()]
