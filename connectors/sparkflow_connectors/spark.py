@@ -30,7 +30,7 @@ from sparkflow_connectors.roles import role
 from sparkflow_connectors.rows import file_pieces, packed_pieces
 from sparkflow_connectors.saved import load_model
 from sparkflow_connectors.schema import check_partitioning, resolve
-from sparkflow_connectors.spark_connect import driver_host
+from sparkflow_connectors.spark_connect import driver_host, host_of
 from sparkflow_connectors.spark_errors import cancelled, lost, name_errors, noted, unread
 from sparkflow_connectors.spark_executors import RETURN_TIMEOUT_S, await_slots
 from sparkflow_connectors.spark_files import check_columns, parquet_files
@@ -310,7 +310,7 @@ def _task(job: Job, source: Source) -> Any:
             raise FailedPreconditionError(
                 f"The stage has {len(context.getTaskInfos())} tasks for {job.workers} workers"
             )
-        host = context.getTaskInfos()[rank].address.rpartition(":")[0]
+        host = host_of(context.getTaskInfos()[rank].address)
         take_gpus(context.resources())
         sys.setswitchinterval(5e-4)
         with _threads(job.threads):

@@ -1,4 +1,4 @@
-"""What a training asks of a Spark session that may be one of Spark Connect: a client of a server elsewhere.
+"""What a training asks of a Spark session that may be one of Spark Connect, a client of a server elsewhere; hosts.
 
 Such a client asks a server that is gone again and again, for ten minutes, whatever it is asked.
 """
@@ -65,12 +65,17 @@ def driver_host(spark: Any) -> str | tuple[str, str]:
     Where Spark itself listens at another one than it tells its executors: (that address, the one to listen at)."""
     host = answered(spark, lambda: str(spark.conf.get("spark.driver.host", "127.0.0.1")))
     if not is_connect(spark):
-        return host, in_url(str(spark.conf.get("spark.driver.bindAddress", host)))
+        return in_url(host), in_url(str(spark.conf.get("spark.driver.bindAddress", host)))
     if _is_here(host):
         return host
     with contextlib.suppress(OSError):
         return towards(spark.client.host)
     return host
+
+
+def host_of(executor: str) -> str:
+    """Of an executor's host:port, as URLs have it: Spark tells numbers of IPv6 without brackets."""
+    return in_url(executor.rpartition(":")[0])
 
 
 def _is_here(host: str) -> bool:

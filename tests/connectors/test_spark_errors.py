@@ -12,6 +12,7 @@ pytest.importorskip("pyspark")
 import sparkflow as tf
 from sparkflow_connectors import launch
 from sparkflow_connectors.spark import SparkEngine, SparkRun, _sent
+from sparkflow_connectors.spark_connect import host_of
 from sparkflow_connectors.spark_errors import cancelled, lost, name_errors, named, noted, unread
 from sparkflow_connectors.unshipped import not_in_dask, not_in_spark
 
@@ -75,11 +76,17 @@ def test_a_session_whose_jvm_has_ended() -> None:
         ({"spark.driver.host": "a"}, ("a", "a")),
         ({"spark.driver.host": "a", "spark.driver.bindAddress": "0.0.0.0"}, ("a", "0.0.0.0")),
         ({"spark.driver.host": "[::1]", "spark.driver.bindAddress": "::"}, ("[::1]", "[::]")),
+        ({"spark.driver.host": "fd77::1"}, ("[fd77::1]", "[fd77::1]")),
     ],
 )
 def test_a_driver_listens_where_spark_does(settings: dict[str, str], found: tuple[str, str]) -> None:
     session = SimpleNamespace(conf=SimpleNamespace(get=settings.get), _sc=SimpleNamespace())
     assert SparkEngine(cast(Any, session), cast(Any, None), None, cast(Any, None)).driver_host() == found
+
+
+def test_hosts_of_executors() -> None:
+    told = ["h:1", "10.0.0.1:2", "fd77:0:0:0:0:0:0:3:38127", "[fd77::3]:4"]
+    assert [host_of(address) for address in told] == ["h", "10.0.0.1", "[fd77:0:0:0:0:0:0:3]", "[fd77::3]"]
 
 
 def test_modules_that_only_the_program_has() -> None:
