@@ -120,3 +120,14 @@ def test_whose_number_another_process_has_is_gone() -> None:
     start = temporaries._start(os.getpid())
     assert temporaries.abandoned(own.replace(f".{start}-", ".1-")) is True
     assert temporaries.abandoned("x.tmp-0123456789ab") is None
+
+
+def test_who_has_ended_and_was_not_waited_for_is_gone() -> None:
+    """In a container whose first process waits for nobody, killed ones are there for ever."""
+    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    own = temporaries.temporary("x", child.pid)
+    assert temporaries.abandoned(own) is False
+    child.kill()
+    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)  # it has ended, and is still to be waited for
+    assert temporaries.abandoned(own) is True
+    child.communicate()

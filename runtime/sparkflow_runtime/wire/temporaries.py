@@ -38,7 +38,7 @@ def abandoned(path: str) -> bool | None:
         return True
     except OSError:
         return False
-    return start > 0 and _start(pid) not in (None, start)
+    return _is_zombie(pid) or (start > 0 and _start(pid) not in (None, start))
 
 
 def remove_abandoned(directory: str, names: re.Pattern[str], parts: str, now: float) -> None:
@@ -113,6 +113,14 @@ def _start(pid: int) -> int | None:
         return int(_stat(pid)[1][19])
     except (OSError, IndexError, ValueError):
         return None
+
+
+def _is_zombie(pid: int) -> bool:
+    """Whether it has ended and nobody has asked how: in containers whose first process never asks, it stays so."""
+    try:
+        return _stat(pid)[1][0] == b"Z"
+    except (OSError, IndexError):
+        return False
 
 
 def _stat(pid: int) -> tuple[str, list[bytes]]:
