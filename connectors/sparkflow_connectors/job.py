@@ -155,7 +155,13 @@ def _directory(path: Any) -> str:
         raise InvalidArgumentError(
             f"checkpoint_dir must be a path of a file system that all tasks see, got the URL {text!r}: mount it first"
         )
-    found = os.path.abspath(os.path.expanduser(text))
+    try:
+        found = os.path.abspath(os.path.expanduser(text))
+    except FileNotFoundError:
+        raise InvalidArgumentError(
+            f"checkpoint_dir {text!r} is relative, and this process's working directory has been removed. Give a path "
+            "from the root"
+        ) from None
     if os.path.exists(found) and not os.path.isdir(found):
         raise InvalidArgumentError(f"checkpoint_dir {found!r} is a file; it must be a directory")
     return found

@@ -124,3 +124,12 @@ def test_a_model_function_keeps_the_name_of_its_file(tmp_path: Path) -> None:
     assert again.model_fn is not model_fn
     assert again.model_fn.__code__.co_filename == again.model_fn().__code__.co_filename == __file__
     assert {**again.__dict__, "model_fn": 0} == {**job.__dict__, "model_fn": 0} and again.params == {"a": 1}
+
+
+def test_a_relative_directory_without_a_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    with pytest.raises(InvalidArgumentError, match="'out' is relative, .* has been removed. Give a path from the root"):
+        _job("out")
+    assert _job(str(tmp_path)).checkpoint_dir == str(tmp_path)
