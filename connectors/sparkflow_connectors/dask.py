@@ -156,8 +156,10 @@ def _computed(client: Client, ddf: Any, usable: Sequence[str], watch: _Watch) ->
     usable: the only workers to compute them on where others' threads are taken, maybe for hours; empty: any.
     Raises what a partition raised; UnavailableError where one of our workers is lost meanwhile.
     """
-    persisted = client.persist(ddf, workers=list(usable) or None, allow_other_workers=False)
-    futures: list[Future] = client.compute(persisted.to_delayed())
+    # Not persisted first: where Dask reads several small parquet files as one, what is persisted knows no partition of
+    # its own keys (seen in 2026.8).
+    parts = ddf.to_delayed()
+    futures: list[Future] = client.compute(parts, workers=list(usable) or None, allow_other_workers=False)
     patience = Patience()
     while True:
         failed = next((f for f in futures if f.status in ("error", "cancelled", "lost")), None)

@@ -130,6 +130,20 @@ def test_a_training_on_parquet_files_uses_each_row_once_an_epoch(
     none_left()
 
 
+def test_dask_reads_small_parquet_files_as_one(clusters: Any, tmp_path: Path, none_left: Any) -> None:
+    """It does where few of their columns are read; then the partitions that are computed have other keys."""
+    import dask.dataframe as dd
+
+    assert clusters.dask is not None
+    row = np.arange(ROWS)
+    whole = pa.table({"row": row, **{f"c{i}": row * 0.5 for i in range(8)}}).to_pandas()
+    dd.from_pandas(whole, npartitions=5).to_parquet(tmp_path / "table")
+    used, model = uses(clusters, "dask", dd.read_parquet(tmp_path / "table"), tmp_path, [], epochs=1)
+    check(used, 1)
+    assert model.figures["attempts"] == 1
+    none_left()
+
+
 _EVERY_DAY = {("pad", 200, "ps"), ("pad", 0, "all_reduce"), ("join", 0, "ps"), ("join", 200, "all_reduce"),
               ("drop", 200, "ps"), ("drop", 0, "ps")}  # fmt: skip
 _ENGINES = ("local", "dask", "spark")

@@ -178,16 +178,14 @@ class Computing:
     def __init__(self, *statuses: str):
         self.futures = [Future(status) for status in statuses]
 
-    def persist(self, ddf: Any, **_: Any) -> Any:
-        return SimpleNamespace(to_delayed=lambda: [])
-
-    def compute(self, _: Any) -> list[Future]:
+    def compute(self, parts: list[Any], workers: Any, allow_other_workers: bool) -> list[Future]:
         return self.futures
 
 
 def _compute(lost: dict[int, str], *statuses: str) -> Any:
     client: Any = Computing(*statuses)
-    return dask._computed(client, SimpleNamespace(columns=["x"]), [], SimpleNamespace(lost=lambda: lost))
+    ddf = SimpleNamespace(columns=["x"], to_delayed=lambda: [])
+    return dask._computed(client, ddf, [], SimpleNamespace(lost=lambda: lost))
 
 
 def test_a_table_is_waited_for_while_it_can_still_come(monkeypatch: pytest.MonkeyPatch) -> None:
