@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pyarrow as pa
+from dask.dataframe import DataFrame
 from dask.dataframe.utils import UNKNOWN_CATEGORIES
 
 from sparkflow_connectors.rows import native, table_of
@@ -37,7 +38,7 @@ def arrow_schema(ddf: Any, names: Sequence[str] | None = None) -> pa.Schema:
 
 def check_frame(ddf: Any) -> None:
     """Raises InvalidArgumentError on anything but a Dask DataFrame."""
-    if not hasattr(ddf, "to_delayed") or getattr(ddf, "ndim", 0) != 2:
+    if not isinstance(ddf, DataFrame):  # nor one of Dask's arrays, bags, delayed objects and series
         raise InvalidArgumentError(
             f"Expected a Dask DataFrame, got {type(ddf).__module__}.{type(ddf).__name__}. Pandas DataFrames become one "
             "by dask.dataframe.from_pandas, or are for tf.local"

@@ -13,6 +13,8 @@ import pytest
 import sparkflow as tf
 from sparkflow_connectors.dask_schema import arrow_schema
 
+FRAME = pd.DataFrame({"x": [1.0, 2.0]})
+
 
 @pytest.mark.parametrize(
     ("names", "message"),
@@ -55,3 +57,18 @@ def test_a_column_that_is_read_and_lacking(tmp_path: Path) -> None:
         frame = dd.from_delayed([dask.delayed(whole[["x"]])], meta=whole.iloc[:0], verify_meta=False)
     with pytest.raises(tf.errors.InvalidArgumentError, match="Column 'name' is missing in a partition of the table"):
         tf.dask.load_model(str(tmp_path / "m")).transform(frame)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        dask.delayed(1), FRAME.to_numpy(), FRAME, dd.from_pandas(FRAME, npartitions=1).to_dask_array(), None,
+        dd.from_pandas(FRAME, npartitions=1)["x"],
+    ],
+    ids=["Delayed", "array", "pandas", "Array", "None", "Series"],
+)  # fmt: skip
+def test_what_is_no_frame_of_dask(other: Any, tmp_path: Path) -> None:
+    with pytest.raises(tf.errors.InvalidArgumentError, match="Expected a Dask DataFrame, got "):
+        tf.dask.to_tfrecord(other, tmp_path / "out")
+    with pytest.raises(tf.errors.InvalidArgumentError, match="Expected a Dask DataFrame, got "):
+        tf.dask.train(other, None, label=None, checkpoint_dir=str(tmp_path))
