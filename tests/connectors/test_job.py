@@ -131,7 +131,7 @@ def test_a_relative_directory_without_a_working_directory(tmp_path: Path, monkey
     monkeypatch.chdir(tmp_path / "gone")
     (tmp_path / "gone").rmdir()
     with pytest.raises(
-        InvalidArgumentError, match=r"'out' is relative, .* has been removed\. Give a path from the root"
+        InvalidArgumentError, match="'out' is relative, and this process's working"
     ):
         _job("out")
     assert _job(str(tmp_path)).checkpoint_dir == str(tmp_path)
