@@ -130,8 +130,6 @@ def test_a_relative_directory_without_a_working_directory(tmp_path: Path, monkey
     (tmp_path / "gone").mkdir()
     monkeypatch.chdir(tmp_path / "gone")
     (tmp_path / "gone").rmdir()
-    with pytest.raises(
-        InvalidArgumentError, match="'out' is relative, and this process's working"
-    ):
+    with pytest.raises(InvalidArgumentError, match="'out' is relative, and this process's working"):
         _job("out")
     assert _job(str(tmp_path)).checkpoint_dir == str(tmp_path)
