@@ -19,10 +19,10 @@ from sparkflow_connectors.feeding import JOIN
 from sparkflow_connectors.initial import own_init_ops
 from sparkflow_connectors.job import ALL_REDUCE, Job
 from sparkflow_connectors.predictions import arrow_type
+from sparkflow_connectors.sync_check import check_sync
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
 _JOIN_GROUP = 0x5F10  # a group of its own, apart from the model's
-_MEANS, _STATISTICS = ("CollectiveReduce", "CollectiveGather"), "statistics_all_reduce/"  # sums of gradients; others
 _INPUT = "sparkflow_input"  # a column may be called as one of the model's variables
 EVAL_BATCH = 8192
 
@@ -209,7 +209,7 @@ def check_model(job: Job, prediction: PredictionGraph) -> None:
         ) from error
     cluster = job.cluster([f"ps:{i}" for i in range(job.ps)], [f"worker:{i}" for i in range(job.workers)])
     trained = training_graph(job, 0, cluster)
-    _check_sync(job, trained.graph, trained.spec)
+    check_sync(job, trained.graph, trained.spec)
     if job.validation:
         evaluation_graph(job, 0, cluster, trained.graph)
     shapes = shapes_of_variables(trained.graph)
@@ -220,33 +220,6 @@ def check_model(job: Job, prediction: PredictionGraph) -> None:
             raise InvalidArgumentError(
                 f"Variable {name!r} has shape {list(shape)} in prediction and {list(shapes[name])} in training"
             )
-
-
-def _check_sync(job: Job, graph: Any, spec: Any) -> None:
-    """`sync` says how the workers count their steps: it must be what the model's optimizer does."""
-    if job.strategy == ALL_REDUCE:
-        # The trainer's own broadcasts of variables say nothing, nor do sums of batches' statistics.
-        found = [op for op in graph.get_operations() if op.type.startswith(_MEANS) and _STATISTICS not in op.name]
-        if job.workers > 1 and not found:
-            raise InvalidArgumentError(
-                "strategy='all_reduce' needs a model that trains with an optimizer of tf.train, whose gradients the "
-                "workers add up, and this one does not: use one, or pass strategy='ps'"
-            )
-        return
-    aggregates = any(op.type.endswith("ConditionalAccumulator") for op in graph.get_operations())
-    if job.workers > 1 and job.sync and not aggregates:
-        raise InvalidArgumentError(
-            "sync=True (the default) needs a model that trains with tf.train.SyncReplicasOptimizer, and this one does "
-            "not: wrap its optimizer, or pass sync=False"
-        )
-    if job.workers > 1 and not job.sync and aggregates:
-        raise InvalidArgumentError("The model trains with tf.train.SyncReplicasOptimizer: pass sync=True, or drop it")
-    if aggregates and not (spec.training_hooks or spec.training_chief_hooks):
-        raise InvalidArgumentError(
-            "The model trains with tf.train.SyncReplicasOptimizer and has no hook of it, without which nobody makes "
-            "the updates: EstimatorSpec(..., training_hooks=[optimizer.make_session_run_hook(config.is_chief, "
-            "num_tokens=0)])"
-        )
 
 
 def _join(job: Job, rank: int) -> Any:

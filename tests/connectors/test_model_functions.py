@@ -133,6 +133,7 @@ def _without_its_hook(features: Any, labels: Any, mode: str) -> Any:
     [
         (_plain, {"sync": True}, "needs a model that trains with tf.train.SyncReplicas"),
         (_by_hand, {"strategy": "all_reduce"}, "trains with an optimizer of tf.train"),
+        (_synchronous, {"strategy": "all_reduce"}, "SyncReplicasOptimizer, which collects gradients on parameter ser"),
         (_synchronous, {"sync": False}, "pass sync=True"),
         (_without_its_hook, {}, r"training_hooks=\[optimizer.make_session_run_hook\(config.is_chief"),
     ],
