@@ -14,6 +14,7 @@ from typing import Any
 from sparkflow import logging
 from sparkflow.estimator.canned import dnn
 from sparkflow.estimator.estimator import Estimator
+from sparkflow.estimator.kmeans import KMeansClustering
 from sparkflow.feature_column import linear_model
 from sparkflow.framework.graph import Tensor, get_default_graph
 from sparkflow.framework.graph_keys import GraphKeys
@@ -30,6 +31,7 @@ from sparkflow.train.sync_agreement import is_synchronous
 from sparkflow_runtime.wire import dtypes
 from sparkflow_runtime.wire.errors import DataLossError
 
+KMeans = KMeansClustering
 _Compare = Callable[[float, float], bool]
 
 
