@@ -153,8 +153,8 @@ class Model:
                 check_batch(batch, columns, row)
                 scored.append(predictor(arrays(batch, columns, row), batch.num_rows))
                 row += batch.num_rows
-            new = [pa.concat_arrays(of_parts) for of_parts in zip(*scored, strict=True)]
-            yield pa.RecordBatch.from_arrays([*whole.columns, *new], schema=schema)
+            for batch, new in _joined(whole, scored):
+                yield pa.RecordBatch.from_arrays([*batch.columns, *new], schema=schema)
 
 
 class Predictor:
@@ -191,6 +191,17 @@ def cuts(rows: int) -> Iterator[slice]:
 def packages_of(data: Any) -> list[str]:
     """Those of its class and of what that derives from (GeoPandas has frames of its own), the first one's first."""
     return [kind.__module__.partition(".")[0] for kind in type(data).__mro__]
+
+
+def _joined(
+    whole: pa.RecordBatch, scored: Sequence[list[pa.Array]]
+) -> Iterable[tuple[pa.RecordBatch, Sequence[pa.Array]]]:
+    """The batch with the predictions of its parts, or these parts where one array does not hold them: of texts it holds
+    2 GiB, of lists 2**31 values."""
+    try:
+        return [(whole, [pa.concat_arrays(of_parts) for of_parts in zip(*scored, strict=True)])]
+    except pa.ArrowInvalid:
+        return zip(parts(whole), scored, strict=True)
 
 
 def _rows(shape: Sequence[int | None]) -> str:

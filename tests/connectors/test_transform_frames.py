@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 import sparkflow as tf
@@ -46,3 +47,15 @@ def test_nulls_are_named_by_the_row_of_the_frame(model: str, name: str, null: ob
     data.loc[30_007, name] = null
     with pytest.raises(INVALID, match=f"Column '{name}' .*is null at row 30000 of its partition"):
         tf.local.load_model(model).transform(data)
+
+
+def test_predictions_that_one_array_does_not_hold(tmp_path: Path) -> None:
+    """One of lists holds 2**31 values: more are several, each with its rows."""
+    rows, width = 600_000, 3600
+    with tf.Session(graph=tf.Graph()) as session, session.graph.as_default():
+        x = tf.placeholder(tf.bool, [None, 1])
+        tf.saved_model.simple_save(session, str(tmp_path / "m"), {"x": x}, {"y": tf.tile(x, [1, width])})
+    table = pa.table({"x": np.arange(rows) % 3 == 0})
+    scored = tf.local.load_model(str(tmp_path / "m")).transform(table)
+    assert scored.select(["x"]).equals(table) and scored["y"].num_chunks > 1
+    assert [scored["y"][i].as_py()[-1] for i in (0, 1, rows - 3, rows - 1)] == [True, False, True, False]
