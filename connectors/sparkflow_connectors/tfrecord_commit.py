@@ -18,12 +18,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from sparkflow_connectors.record_types import SIDECAR
+from sparkflow_connectors.waiting import Patience
 from sparkflow_runtime.wire import temporaries
-from sparkflow_runtime.wire.errors import DataLossError, FailedPreconditionError
+from sparkflow_runtime.wire.errors import DataLossError, FailedPreconditionError, UnavailableError
 
 TEMPORARY = "_temporary"
 _NOTE = "_committing.json"
 _LAST = (SIDECAR, "_SUCCESS")
+_HELD_S, _LOOK_S = 600.0, 0.02  # for another to let go of a folder
 _OLD_S = 86400.0  # after so long without a change, a writing of who knows whom is spoken of
 log = logging.getLogger("sparkflow")
 
@@ -145,10 +147,40 @@ def remove_abandoned(folder: str) -> None:
 @contextmanager
 def held(folder: str, shared: bool = False) -> Iterator[None]:
     """The folder for this process alone, or for those that share it, on file systems that can. Not again by who holds
-    it: that would wait for itself."""
+    it: that would wait for itself. Raises UnavailableError where another one does not let it go."""
     with ExitStack() as stack:
         with suppress(OSError):
             descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
             stack.callback(os.close, descriptor)
-            fcntl.flock(descriptor, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
+            _take(descriptor, fcntl.LOCK_SH if shared else fcntl.LOCK_EX, folder)
         yield
+
+
+def _take(descriptor: int, how: int, folder: str) -> None:
+    patience = Patience()
+    while True:
+        try:
+            fcntl.flock(descriptor, how | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            holders = _holders(descriptor)
+        if patience.waited_s(folder) > _HELD_S:
+            raise UnavailableError(
+                f"{folder}: another process ({holders}) has held it for {_HELD_S:g} s, as one that shows the files "
+                "it wrote there does. If it is stopped, let it go on or end it: its files are then shown by whoever is next"
+            )
+        patience.say("waiting for %s, which another process holds (%s)", folder, holders)
+        time.sleep(_LOOK_S)
+
+
+def _holders(descriptor: int) -> str:
+    """Those of this machine that have the file's lock."""
+    file, found = os.fstat(descriptor), []
+    key = f"{os.major(file.st_dev):02x}:{os.minor(file.st_dev):02x}:{file.st_ino}"
+    with suppress(OSError, ValueError):
+        for line in Path("/proc/locks").read_text(encoding="ascii").splitlines():
+            fields = line.split()
+            if key in fields and "->" not in fields:  # those that wait have an arrow
+                found.append(fields[fields.index(key) - 1])
+    pids = [pid for pid in found if pid.isdigit() and pid != "0"]  # others are of another container
+    return f"pid {', '.join(pids)}" if pids else "of another machine or container"

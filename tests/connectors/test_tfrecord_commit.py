@@ -18,6 +18,7 @@ import sparkflow as tf
 from sparkflow_connectors import tfrecord_commit
 from sparkflow_connectors.tfrecord import Options, open_tfrecord, read_tfrecord
 from sparkflow_connectors.tfrecord_write import FolderWriter, to_tfrecord
+from sparkflow_connectors.waiting import Patience
 
 FILES = 4  # of the writing that is cut short; then the schema file and _SUCCESS are moved, and the note is removed
 DIES = textwrap.dedent(
@@ -42,6 +43,16 @@ DIES = textwrap.dedent(
     to_tfrecord(table, folder, mode, rows_per_file=4, partition_by=["p"])
     """
 )
+
+
+HOLDS = """
+import sys, time
+from sparkflow_connectors.tfrecord_commit import held
+
+with held(sys.argv[1]):
+    print("held", flush=True)
+    time.sleep(float(sys.argv[2]))
+"""
 
 
 def cut_short(folder: Path, mode: str, moves: int) -> None:
@@ -139,3 +150,31 @@ def test_a_reader_sees_one_writing_or_the_other(tmp_path: Path) -> None:
             names = [Path(path).name for path in open_tfrecord(tmp_path / "out", Options(schema=there.schema)).files]
             assert len(names) == 40 and len({name[len("part-00000-") :] for name in names}) == 1
         writing.result()
+
+
+def test_a_writer_that_is_stopped_is_not_waited_for_without_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As by a debugger or a machine that sleeps: readers and writers of the folder waited for ever and said nothing."""
+    table = pa.table({"id": range(8)})
+    to_tfrecord(table, tmp_path)
+    monkeypatch.setattr(tfrecord_commit, "_HELD_S", 0.2)
+    monkeypatch.setattr("sparkflow_connectors.waiting._WORD_EVERY_S", 0.0)
+    monkeypatch.setattr(tfrecord_commit, "Patience", lambda: Patience(0.0))
+    caplog.set_level("INFO", "sparkflow")
+    with subprocess.Popen([sys.executable, "-c", HOLDS, str(tmp_path), "60"], stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None and other.stdout.readline() == b"held\n"
+        other.send_signal(signal.SIGSTOP)
+        for work in (lambda: read_tfrecord(tmp_path), lambda: to_tfrecord(table, tmp_path, "append")):
+            with pytest.raises(tf.errors.UnavailableError, match=rf"another process \(pid {other.pid}\) has held it"):
+                work()
+        other.kill()
+    assert f"which another process holds (pid {other.pid})" in caplog.text
+    assert read_tfrecord(tmp_path).num_rows == 8
+
+
+def test_a_folder_is_had_when_another_lets_it_go(tmp_path: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", HOLDS, str(tmp_path), "0.3"], stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None and other.stdout.readline() == b"held\n"
+        to_tfrecord(pa.table({"id": range(8)}), tmp_path)
+    assert read_tfrecord(tmp_path).num_rows == 8
