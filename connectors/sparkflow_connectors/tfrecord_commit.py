@@ -167,7 +167,7 @@ def _take(descriptor: int, how: int, folder: str) -> None:
         if patience.waited_s(folder) > _HELD_S:
             raise UnavailableError(
                 f"{folder}: another process ({holders}) has held it for {_HELD_S:g} s, as one that shows the files "
-                "it wrote there does. If it is stopped, let it go on or end it: its files are then shown by whoever is next"
+                "it wrote there does. If it is stopped, let it go on or end it: whoever is next then shows its files"
             )
         patience.say("waiting for %s, which another process holds (%s)", folder, holders)
         time.sleep(_LOOK_S)
