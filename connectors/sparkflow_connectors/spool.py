@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from sparkflow_connectors.layout import Block, Layout
 from sparkflow_runtime.wire.errors import DataLossError, ResourceExhaustedError
+from sparkflow_runtime.wire.temporaries import usual_folder
 
 
 class Place(NamedTuple):
@@ -34,7 +35,7 @@ class Spool:
 
     def __init__(self, layout: Layout, fd: int | None = None, directory: str | None = None):
         self.layout, self.places, self.rows = layout, list[Place](), 0
-        self._directory = directory or tempfile.gettempdir()
+        self._directory = directory or usual_folder()
         self._writer: _Writer | None = None
         self._fd = fd  # None: the file is made when it is first written to, where an error of that is told
 

@@ -192,6 +192,18 @@ def test_a_full_disk_says_where(tmp_path: Path) -> None:
         full.append(LAYOUT.zeros(10))
 
 
+def test_no_place_for_temporary_files_says_where(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a container that only reads its disk."""
+
+    def none() -> str:
+        raise FileNotFoundError(2, "No usable temporary directory found")
+
+    monkeypatch.setattr("tempfile.gettempdir", none)
+    monkeypatch.setenv("TMPDIR", "/nowhere")
+    with pytest.raises(ResourceExhaustedError, match=r"Cannot spool 0 bytes.* to /nowhere: No such file.*point TMPDIR"):
+        Spool(LAYOUT).append(LAYOUT.zeros(3))
+
+
 # ---------------------------------------------------------------------- what engines have
 
 

@@ -127,3 +127,19 @@ def test_a_directory_in_memory_is_passed_over(tmp_path: Path, monkeypatch: pytes
     assert usual_directory(str(tmp_path / "none")) == "/tmp"
     monkeypatch.setenv("SPARKFLOW_SWAP_DIR", "/elsewhere")
     assert swap_directory() == "/elsewhere"
+
+
+def test_where_no_usual_place_can_be_written_to_that_is_told_as_it_is_tried(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a container that only reads its disk, the step that swapped failed with Python's own error."""
+
+    def none() -> str:
+        raise FileNotFoundError(2, "No usable temporary directory found")
+
+    monkeypatch.setattr("tempfile.gettempdir", none)
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    assert usual_directory(str(tmp_path / "none")) == str(tmp_path)
+    nowhere = SwapFile(str(tmp_path / "none"))
+    with pytest.raises(ResourceExhaustedError, match=r"none': No such file.*SPARKFLOW_SWAP_DIR"):
+        written(nowhere.put(np.ones(100), "first"))

@@ -18,6 +18,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from sparkflow_runtime.wire.errors import DeadlineExceededError, ResourceExhaustedError
+from sparkflow_runtime.wire.temporaries import usual_folder
 
 DIRECTORY = "SPARKFLOW_SWAP_DIR"
 TIMEOUT_S = 120.0  # of one array; a disk that is slower than that is broken
@@ -36,9 +37,7 @@ def swap_directory() -> str:
 
 @cache
 def usual_directory(mounts: str = "/proc/self/mounts") -> str:
-    import tempfile  # dear to import
-
-    usual = [tempfile.gettempdir(), "/var/tmp"]
+    usual = [usual_folder(), "/var/tmp"]
     return next((d for d in usual if os.path.isdir(d) and _kind_of(d, mounts) not in _IN_MEMORY), usual[0])
 
 

@@ -26,6 +26,17 @@ def temporary(path: str, process: int | None = None) -> str:
     return f"{path}{MARK}{_machine()}.{pid}.{_start(pid) or 0}-{uuid.uuid4().hex[:12]}"
 
 
+def usual_folder() -> str:
+    """Where temporary files go that have no place of their own. Where nothing of that can be written to, as in a
+    container that only reads its disk, the folder at which that is told when it is tried."""
+    import tempfile  # dear to import
+
+    try:
+        return tempfile.gettempdir()
+    except FileNotFoundError:
+        return os.environ.get("TMPDIR") or "/tmp"
+
+
 def abandoned(path: str) -> bool | None:
     """Whether the process that `temporary` names is no more; None where this machine cannot know."""
     found = _WRITER.search(path)
