@@ -12,6 +12,7 @@ FILES = {
     "distributions": "ops.distribution_util",
     "eager": "tfe",
     "estimator": "estimator estimator.early_stopping estimator.extenders estimator.head estimator.multi_head",
+    "factorization": "ops ops.clustering_ops ops.factorization_ops ops.kmeans",
     "framework": "framework framework.checkpoint_utils framework.tensor_util ops ops.arg_scope ops.variables",
     "layers": "layers layers.embedding_ops layers.encoders layers.feature_column layers.feature_column_ops "
     "layers.initializers layers.layers layers.normalization layers.optimizers layers.regularizers layers.summaries "
