@@ -172,7 +172,8 @@ def test_few_chunks_are_under_way() -> None:
 
 def test_what_is_small_goes_round_as_it_is() -> None:
     """In half the hops, and whole; what is not, and what is scattered, is cut."""
-    for count, size, small in ((16, 2, True), (16, 9, True), (1 << 18, 2, True), (1 << 19, 2, False), (1 << 16, 4, False)):
+    cases = (16, 2, True), (16, 9, True), (1 << 18, 2, True), (1 << 19, 2, False), (1 << 16, 4, False)
+    for count, size, small in cases:
         sent: list[tuple[int, int]] = []
         place, x = Place(0, size), np.zeros(count, np.float32)
         member = reduction(place, lambda chunk, data, sent=sent: sent.append((chunk.phase, len(data))), x)  # type: ignore[misc]

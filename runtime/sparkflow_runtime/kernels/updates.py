@@ -72,12 +72,16 @@ UPDATES = {
     "SparseApplyProximalAdagrad": Update("proximal_adagrad", 2, 5, 6),
     "SparseApplyAdagradDA": Update("adagrad_da", 3, 3, 4),
     "_SparseApplyDecayedAdam": Update("decayed_adam", 3, 9, 10, decays=True),
+    "_SparseApplyLazyAdam": Update("decayed_adam", 3, 9, 10),
 }
 
 
+_SAID = {"_SparseApplyDecayedAdam": "Adam", "_SparseApplyLazyAdam": "LazyAdam"}
+
+
 def said(op: str) -> str:
-    """An op as errors name it: Adam's is one that nobody wrote."""
-    return "Adam" if UPDATES[op].decays else op
+    """An op as errors name it: Adam's are ones that nobody wrote."""
+    return _SAID.get(op, op)
 
 
 def prepare(op: str) -> None:

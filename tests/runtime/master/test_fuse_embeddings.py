@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import sparkflow as tf
+from sparkflow_runtime.master.passes import Optimizer
 from sparkflow_runtime.master.passes.common import common_subexpressions
 from sparkflow_runtime.master.passes.fuse_concat_grad import fuse_concat_grad
 from sparkflow_runtime.master.passes.fuse_embeddings import fuse_embeddings
@@ -60,6 +61,12 @@ OPTIMIZERS: list[Callable[[], Any]] = [
     lambda: tf.train.FtrlOptimizer(0.1, learning_rate_power=-0.7),
     lambda: tf.train.AdamOptimizer(0.1),
     lambda: tf.train.GradientDescentOptimizer(0.1),
+    lambda: tf.train.RMSPropOptimizer(0.1, momentum=0.5, centered=True),
+    lambda: tf.train.AdadeltaOptimizer(0.5),
+    lambda: tf.train.ProximalGradientDescentOptimizer(0.1, 0.01, 0.02),
+    lambda: tf.train.ProximalAdagradOptimizer(0.1, 0.1, 0.01, 0.02),
+    lambda: tf.train.AdagradDAOptimizer(0.1, tf.train.get_or_create_global_step(), 0.1, 0.01, 0.02),
+    lambda: tf.contrib.opt.LazyAdamOptimizer(0.1),
 ]
 
 
@@ -91,6 +98,19 @@ def test_what_is_fused() -> None:
         found = ops(fused([], ["ids:0", "x:0"], [train.name]))
     assert (found["_FusedGatherConcat"], found["_FusedSparseApply"]) == (1, 1)
     assert not {"GatherV2", "ConcatV2", "Unique", "UnsortedSegmentSum", "SparseApplyAdagrad"} & found.keys()
+
+
+@pytest.mark.parametrize("make", [make for i, make in enumerate(OPTIMIZERS) if i not in (5, 7)])
+def test_the_tables_of_every_optimizer_are_updated_at_once(make: Any) -> None:
+    """But those of gradient descent, which are subtracted from."""
+    with tf.Graph().as_default():
+        _, _, train, _ = model(make())
+        feeds, targets = ["ids:0", "x:0"], [train.name]
+        nodes = {n.name: n for n in tf.get_default_graph().as_graph_def(add_shapes=True).node}
+        pruned = Optimizer().optimize(prune(nodes, feeds, [], targets), feeds, [], targets, sources=nodes)
+        found = ops(fuse_embeddings(place(pruned, [CPU], CPU), feeds, targets))
+    assert found["_FusedSparseApply"] == 1
+    assert not [op for op in found if op.startswith(("SparseApply", "_SparseApply", "Scatter"))]
 
 
 def test_sizes_taken_from_a_shape_stay_by_themselves() -> None:

@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from sparkflow_runtime.master.passes.bags import join_bags
 from sparkflow_runtime.master.passes.contexts import OUTSIDE, once_a_loop
 from sparkflow_runtime.master.passes.decayed_adam import join_adam
+from sparkflow_runtime.master.passes.lazy_adam import join_lazy_adam
 from sparkflow_runtime.master.passes.symbols import Symbols, words
 from sparkflow_runtime.master.passes.view import Op, View, producer
 from sparkflow_runtime.master.passes.weighted_bags import weigh_bags
@@ -78,6 +79,7 @@ class _Group:
 def fuse(view: View) -> None:
     """Replace MatMul chains first, then elementwise groups where that pays."""
     join_adam(view)
+    join_lazy_adam(view)
     join_bags(view)
     weigh_bags(view)
     events = _events(view)

@@ -42,6 +42,12 @@ _UPDATES: dict[str, tuple[int, int, int, tuple[str, ...]]] = {
     "SparseApplyFtrl": (3, 3, 4, ("multiply_linear_by_lr",)),
     "SparseApplyFtrlV2": (3, 3, 4, ("multiply_linear_by_lr",)),
     "SparseApplyRMSProp": (3, 7, 8, ()),
+    "SparseApplyCenteredRMSProp": (4, 8, 9, ()),
+    "SparseApplyAdadelta": (3, 6, 7, ()),
+    "SparseApplyProximalGradientDescent": (1, 4, 5, ()),
+    "SparseApplyProximalAdagrad": (2, 5, 6, ()),
+    "SparseApplyAdagradDA": (3, 3, 4, ()),
+    "_SparseApplyLazyAdam": (3, 9, 10, ()),
     _DECAYED: (3, 9, 10, ()),
 }
 
