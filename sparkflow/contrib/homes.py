@@ -17,8 +17,8 @@ FILES = {
     "layers": "layers layers.embedding_ops layers.encoders layers.feature_column layers.feature_column_ops "
     "layers.initializers layers.layers layers.normalization layers.optimizers layers.regularizers layers.summaries "
     "layers.utils ops.sparse_ops",
-    "learn": "learn learn.datasets learn.datasets.base learn.datasets.mnist learn.learn_runner learn.preprocessing "
-    "learn.utils",
+    "learn": "learn learn.datasets learn.datasets.base learn.datasets.mnist learn.estimators "
+    "learn.estimators.run_config learn.experiment learn.learn_runner learn.preprocessing learn.utils learn.utils.saved_model_export_utils",
     "legacy_seq2seq": "ops.seq2seq",
     "lookup": "lookup lookup.lookup_ops",
     "losses": "losses losses.loss_ops metric_learning metric_learning.metric_loss_ops",
@@ -35,6 +35,7 @@ FILES = {
 _ELSEWHERE = {
     "seq2seq": ("sparkflow.contrib.internals",),
     "learn": (
+        "sparkflow.contrib.learn.learn_runner",
         "sparkflow.contrib.learn.preprocessing",
         "sparkflow.contrib.learn.datasets.mnist",
         "sparkflow.contrib.learn.datasets.base",

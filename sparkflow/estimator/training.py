@@ -71,7 +71,9 @@ class _Evaluator(CheckpointSaverListener):
         spec, estimator = self._spec, self._estimator
         self._step, self._last_s = step, time.monotonic()
         path = estimator._checkpoint(None)
-        self.result = estimator.evaluate(spec.input_fn, spec.steps, spec.hooks, path, spec.name)
+        self.result = estimator.evaluate(
+            input_fn=spec.input_fn, steps=spec.steps, hooks=spec.hooks, checkpoint_path=path, name=spec.name
+        )
         last = self._max_steps is not None and step >= self._max_steps
         self.exported = [
             exporter.export(

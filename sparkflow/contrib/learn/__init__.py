@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from sparkflow.contrib.layers.columns import real_valued_column
-from sparkflow.contrib.learn import datasets, preprocessing
+from sparkflow.contrib.learn import datasets, learn_runner, preprocessing
+from sparkflow.contrib.learn.experiment import Experiment, make_export_strategy
 from sparkflow.estimator import Estimator, ModeKeys, RunConfig, canned, inputs
 from sparkflow.ops import nn
 from sparkflow.ops.clip import clip_by_global_norm
@@ -17,8 +18,8 @@ from sparkflow.train.optimizers import AdagradOptimizer, FtrlOptimizer
 
 __all__ = [
     "DNNClassifier", "DNNLinearCombinedClassifier", "DNNLinearCombinedRegressor", "DNNRegressor", "Estimator",
-    "LinearClassifier", "LinearRegressor", "ModeKeys", "RunConfig", "datasets", "infer_real_valued_columns_from_input",
-    "infer_real_valued_columns_from_input_fn", "preprocessing",
+    "Experiment", "LinearClassifier", "LinearRegressor", "ModeKeys", "RunConfig", "datasets",
+    "infer_real_valued_columns_from_input", "infer_real_valued_columns_from_input_fn", "learn_runner", "make_export_strategy", "preprocessing",
 ]  # fmt: skip
 
 _FEATURE = ""  # of arrays, which have no names

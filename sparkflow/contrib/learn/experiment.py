@@ -1,0 +1,130 @@
+"""tf.contrib.learn's Experiment and learn_runner: an Estimator with its inputs, and the function that runs it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from sparkflow.estimator import Estimator, EvalSpec, LatestExporter, TrainSpec, train_and_evaluate
+from sparkflow.train import Server
+
+SCHEDULES = ("train", "train_and_evaluate", "evaluate", "local_run", "run_std_server", "test")
+
+
+class Experiment:
+    """train_steps: up to which step in all it trains, None for the end of the data. eval_steps: batches of an
+    evaluation, None for all. eval_delay_secs, continuous_eval_throttle_secs: of evaluations, as EvalSpec has them.
+
+    export_strategies: what make_export_strategy gave, or exporters of tf.estimator; one, several, or a function that
+    returns them. The other arguments of TensorFlow's change nothing here. Raises ValueError on eval_metrics, which are
+    the model function's.
+    """
+
+    def __init__(
+        self, estimator: Estimator, train_input_fn: Callable[..., Any], eval_input_fn: Callable[..., Any],
+        eval_metrics: Any = None, train_steps: int | None = None, eval_steps: int | None = 100,
+        train_monitors: Sequence[Any] | None = None, eval_hooks: Sequence[Any] | None = None,
+        local_eval_frequency: Any = None, eval_delay_secs: float = 120, continuous_eval_throttle_secs: float = 60,
+        min_eval_frequency: int | None = None, delay_workers_by_global_step: bool = False,
+        export_strategies: Any = None, train_steps_per_iteration: int | None = None,
+        checkpoint_and_export: bool = False, saving_listeners: Sequence[Any] | None = None,
+        check_interval_secs: float = 5,
+    ):  # fmt: skip
+        if not isinstance(estimator, Estimator):
+            raise ValueError(f"`estimator` must be an Estimator, got {type(estimator).__name__}")
+        if eval_metrics is not None:
+            raise ValueError("`eval_metrics` must be `None`: use `eval_metric_ops` in `tf.estimator.EstimatorSpec`")
+        self._estimator, self._train_input, self._eval_input = estimator, train_input_fn, eval_input_fn
+        self._train_steps, self._eval_steps = train_steps, eval_steps
+        self._train_hooks, self._eval_hooks = list(train_monitors or ()), list(eval_hooks or ())
+        self._delay_s, self._throttle_s = eval_delay_secs, continuous_eval_throttle_secs
+        self._listeners = list(saving_listeners or ())
+        self.reset_export_strategies(export_strategies)
+
+    estimator = property(lambda self: self._estimator)
+    train_steps = property(lambda self: self._train_steps)
+    eval_steps = property(lambda self: self._eval_steps)
+
+    def extend_train_hooks(self, additional_hooks: Sequence[Any]) -> None:
+        self._train_hooks.extend(additional_hooks)
+
+    def reset_export_strategies(self, new_export_strategies: Any = None) -> list[Any]:
+        """Others in their place; those of before."""
+        before = getattr(self, "_exporters", [])
+        given = new_export_strategies() if callable(new_export_strategies) else new_export_strategies
+        self._exporters = list(given) if isinstance(given, (list, tuple)) else [given] if given is not None else []
+        return before
+
+    def train(self, delay_secs: float | None = None) -> Any:
+        """Trains without evaluating; of a cluster's task, its part of it."""
+        return self._estimator.train(
+            self._train_input, self._train_hooks, max_steps=self._train_steps, saving_listeners=self._listeners
+        )
+
+    def evaluate(self, delay_secs: float | None = None, name: str | None = None) -> Any:
+        return self._estimator.evaluate(
+            input_fn=self._eval_input, steps=self._eval_steps, hooks=self._eval_hooks, name=name
+        )
+
+    def train_and_evaluate(self) -> tuple[Any, list[Any]]:
+        """(metrics, exports) of the last evaluation, as tf.estimator.train_and_evaluate; under TF_CONFIG it is this
+        process's task that runs, whichever that is."""
+        return train_and_evaluate(
+            self._estimator, TrainSpec(self._train_input, self._train_steps, self._train_hooks, self._listeners),
+            EvalSpec(self._eval_input, self._eval_steps, None, self._eval_hooks, self._exporters, self._delay_s,
+                     self._throttle_s),
+        )  # fmt: skip
+
+    local_run = train_and_evaluate
+
+    def run_std_server(self) -> None:
+        """Be the cluster's parameter server, or worker for others' sessions, until it is killed. Raises ValueError
+        where the config names no cluster."""
+        config = self._estimator.config
+        if not config.cluster_spec or not config.task_type:
+            raise ValueError("Could not start server: RunConfig has no cluster_spec or task_type; set TF_CONFIG")
+        Server(config.cluster_spec, config.task_type, config.task_id).join()
+
+    def test(self) -> tuple[Any, list[Any]]:
+        """One step, and one batch evaluated and exported."""
+        self._estimator.train(self._train_input, self._train_hooks, steps=1, saving_listeners=self._listeners)
+        found = self._estimator.evaluate(input_fn=self._eval_input, steps=1, hooks=self._eval_hooks, name="one_pass")
+        folder = f"{self._estimator.model_dir}/export"
+        paths = [
+            one.export(self._estimator, f"{folder}/{one.name}", self._estimator.latest_checkpoint(), found, True)
+            for one in self._exporters
+        ]
+        return found, paths
+
+
+def make_export_strategy(
+    serving_input_fn: Callable[[], Any], default_output_alternative_key: str | None = None, assets_extra: Any = None,
+    as_text: bool = False, exports_to_keep: int | None = 5, strip_default_attrs: bool | None = None,
+) -> LatestExporter:  # fmt: skip
+    """Exports to export/Servo after each evaluation."""
+    return LatestExporter("Servo", serving_input_fn, assets_extra, as_text, exports_to_keep)
+
+
+def run(
+    experiment_fn: Callable[..., Experiment], output_dir: str | None = None, schedule: str | None = None,
+    run_config: Any = None, hparams: Any = None,
+) -> Any:  # fmt: skip
+    """Make the Experiment, by experiment_fn(run_config, hparams) or (of old) experiment_fn(output_dir), and call its
+    method `schedule`: train_and_evaluate by default, which under TF_CONFIG does what the task is there for.
+
+    Raises ValueError unless one of output_dir and run_config is given, and on a schedule that it has none of; TypeError
+    where experiment_fn gives no Experiment.
+    """
+    if (output_dir is None) == (run_config is None):
+        raise ValueError("Must set one of `output_dir` and `run_config`, and not both")
+    if run_config is None and hparams is not None:
+        raise ValueError("Must set `hparams` as None for `experiment_fn` with `output_dir`")
+    if run_config is not None and not run_config.model_dir:
+        raise ValueError("Must specify a model directory `model_dir` in `run_config`")
+    made = experiment_fn(output_dir) if run_config is None else experiment_fn(run_config, hparams)
+    if not isinstance(made, Experiment):
+        raise TypeError(f"Experiment builder did not return an Experiment, got {type(made).__name__}")
+    wanted = schedule or "train_and_evaluate"
+    if wanted not in SCHEDULES:
+        raise ValueError(f"Schedule references non-existent task {wanted}; there are {', '.join(SCHEDULES)}")
+    return getattr(made, wanted)()

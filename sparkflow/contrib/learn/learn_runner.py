@@ -1,0 +1,3 @@
+"""tf.contrib.learn.learn_runner: runs an Experiment."""
+
+from sparkflow.contrib.learn.experiment import run
