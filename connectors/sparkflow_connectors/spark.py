@@ -32,7 +32,7 @@ from sparkflow_connectors.saved import load_model
 from sparkflow_connectors.schema import check_partitioning, resolve
 from sparkflow_connectors.spark_connect import driver_host, host_of
 from sparkflow_connectors.spark_errors import cancelled, lost, name_errors, noted, unread
-from sparkflow_connectors.spark_executors import RETURN_TIMEOUT_S, await_slots
+from sparkflow_connectors.spark_executors import await_slots
 from sparkflow_connectors.spark_files import check_columns, parquet_files
 from sparkflow_connectors.spark_group import JobGroup
 from sparkflow_connectors.spark_schema import arrow_schema, check_case, check_frame
@@ -42,6 +42,7 @@ from sparkflow_connectors.spark_tfrecord import register_tfrecord
 from sparkflow_connectors.spark_transform import transform
 from sparkflow_connectors.unshipped import not_in_spark
 from sparkflow_connectors.variable_tables import Rows, write
+from sparkflow_connectors.waiting import RETURN_TIMEOUT_S
 from sparkflow_runtime.wire.errors import FailedPreconditionError, InvalidArgumentError, UnavailableError
 
 _RESULT = "rank int, result string"

@@ -16,10 +16,9 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 
 from sparkflow_connectors.spark_files import parallelism
-from sparkflow_connectors.waiting import Patience
+from sparkflow_connectors.waiting import RETURN_TIMEOUT_S, Patience
 from sparkflow_runtime.wire.errors import FailedPreconditionError, InvalidArgumentError
 
-RETURN_TIMEOUT_S = 300.0  # for executors that the application has asked for, or that were lost
 UNASKED_TIMEOUT_S = 30.0  # where the cluster alone knows how many there will be
 _ASK_EVERY_S = 0.2
 _LOCAL_CLUSTER = re.compile(r"local-cluster\[\s*(\d+)\s*,\s*(\d+)\s*,")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+from functools import partial
 from typing import Any
 
 from pyspark import InheritableThread
@@ -11,6 +12,7 @@ from pyspark.sql import SparkSession
 
 from sparkflow_connectors.job import Job
 from sparkflow_connectors.spark_connect import answered, is_stopped
+from sparkflow_connectors.spark_executors import slots_now
 from sparkflow_connectors.spark_slots import SlotWatch, ToldStages, TrackedStages
 
 
@@ -36,7 +38,8 @@ class JobGroup:
     def watch(self, workers: int) -> SlotWatch:
         if self._context is None:
             return SlotWatch(self._told.held_by, workers)
-        return SlotWatch(TrackedStages(self._context.statusTracker(), self._callers or self.name).held_by, workers)
+        stages = TrackedStages(self._context.statusTracker(), self._callers or self.name)
+        return SlotWatch(stages.held_by, workers, partial(slots_now, self._spark))
 
     def enter(self) -> None:
         """From the thread that runs the job."""

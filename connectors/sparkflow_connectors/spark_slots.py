@@ -12,13 +12,13 @@ import time
 from collections.abc import Callable, Collection
 from typing import Any
 
-from sparkflow_connectors.waiting import CLAIM_TIMEOUT_S, Patience
+from sparkflow_connectors.waiting import CLAIM_TIMEOUT_S, RETURN_TIMEOUT_S, Patience
 from sparkflow_runtime.wire.errors import FailedPreconditionError, UnavailableError
 
 _LOOK_EVERY_S = 1.0
 _FIRST_WORD_S = 15.0  # what Spark counts may be as old as a heartbeat of its executors (10 s)
 _BEGIN_S, _BEGIN_SORTED_S = 600.0, 3600.0
-_WAITING = "waiting"
+_WAITING, _LOST = "waiting", "lost"
 
 log = logging.getLogger("sparkflow")
 
@@ -26,13 +26,15 @@ log = logging.getLogger("sparkflow")
 class SlotWatch:
     """Looks at a job, once a second at the most."""
 
-    def __init__(self, held_by: Callable[[], str | None], workers: int):
-        """held_by: says what may hold the task slots that the job's tasks wait for; None where they wait for none."""
-        self._held_by, self._workers = held_by, workers
+    def __init__(self, held_by: Callable[[], str | None], workers: int, slots: Callable[[], int | None] = lambda: None):
+        """held_by: says what may hold the task slots that the job's tasks wait for; None where they wait for none.
+        slots: how many the executors have that run, busy or not, where that is known."""
+        self._held_by, self._workers, self._slots = held_by, workers, slots
         self._next_s, self._patience = 0.0, Patience(_FIRST_WORD_S)
 
     def look(self) -> None:
-        """Raises FailedPreconditionError where none of the job's tasks ran for 600 s though some are to."""
+        """Raises FailedPreconditionError where none of the job's tasks ran for 600 s though some are to, or so few
+        executors are left for 300 s that they cannot: Spark has found out late that one was lost."""
         if time.monotonic() < self._next_s:
             return
         self._next_s = time.monotonic() + _LOOK_EVERY_S
@@ -40,8 +42,11 @@ class SlotWatch:
         if held_by is None:
             self._patience = Patience(_FIRST_WORD_S)
             return
-        waited_s = self._patience.waited_s(_WAITING)
-        if waited_s > CLAIM_TIMEOUT_S:
+        slots, what, limit_s = self._slots(), _WAITING, CLAIM_TIMEOUT_S
+        if slots is not None and slots < self._workers:
+            held_by, what, limit_s = f"the executors that run have {slots}: others were lost", _LOST, RETURN_TIMEOUT_S
+        waited_s = self._patience.waited_s(what)
+        if waited_s > limit_s:
             raise FailedPreconditionError(
                 f"Spark ran no task of this training in {waited_s:.0f} s: its {self._workers} tasks need as many free "
                 f"task slots at once; {held_by}. End what holds them, use fewer workers, or give the application "

@@ -7,6 +7,7 @@ import time
 from typing import Any
 
 CLAIM_TIMEOUT_S = 600.0  # for others to give back what a training needs
+RETURN_TIMEOUT_S = 300.0  # for executors that the application has asked for, or that were lost
 _WORD_EVERY_S = 30.0
 
 log = logging.getLogger("sparkflow")

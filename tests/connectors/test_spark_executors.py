@@ -14,6 +14,7 @@ from py4j.protocol import Py4JError
 import sparkflow as tf
 from sparkflow_connectors import spark_executors
 from sparkflow_connectors.spark_executors import await_slots, slots_now
+from sparkflow_connectors.spark_slots import SlotWatch
 
 YARN = {"spark.master": "yarn", "spark.executor.instances": "3", "spark.executor.cores": "2"}
 
@@ -80,3 +81,28 @@ def test_slots_are_not_what_parts_a_shuffle_has_by_default() -> None:
     assert slots_now(uncounted) == 2
     uncounted = Session([], settings | {"spark.default.parallelism": "200"})
     assert slots_now(uncounted) is None
+
+
+def test_an_executor_that_spark_misses_late_is_waited_for_five_minutes(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its host went without a word: the barrier stage was begun with its slots, and waited ten minutes "for others"."""
+    now_s, slots = [0.0], [2]
+    monkeypatch.setattr("time.monotonic", lambda: now_s[0])
+    caplog.set_level("INFO", "sparkflow")
+    watch = SlotWatch(lambda: "other jobs of this application that run now: 0", 2, lambda: slots[0])
+    for now_s[0] in (1.0, 20.0, 90.0):
+        slots[0] = 2 if now_s[0] < 50 else 1
+        watch.look()
+    said = [record.getMessage() for record in caplog.records]
+    assert said == [
+        "waiting for 2 free task slots of Spark; other jobs of this application that run now: 0",
+        "waiting for 2 free task slots of Spark; the executors that run have 1: others were lost",
+    ]
+    now_s[0] = 380.0
+    watch.look()
+    now_s[0] = 391.0
+    with pytest.raises(
+        tf.errors.FailedPreconditionError, match=r"in 301 s: its 2 tasks .*; the executors that run have 1: others"
+    ):
+        watch.look()
