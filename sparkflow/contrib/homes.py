@@ -18,7 +18,8 @@ FILES = {
     "layers.initializers layers.layers layers.normalization layers.optimizers layers.regularizers layers.summaries "
     "layers.utils ops.sparse_ops",
     "learn": "learn learn.datasets learn.datasets.base learn.datasets.mnist learn.estimators "
-    "learn.estimators.run_config learn.experiment learn.learn_runner learn.preprocessing learn.utils learn.utils.saved_model_export_utils",
+    "learn.estimators.run_config learn.experiment learn.learn_runner learn.preprocessing learn.utils "
+    "learn.utils.saved_model_export_utils",
     "legacy_seq2seq": "ops.seq2seq",
     "lookup": "lookup lookup.lookup_ops",
     "losses": "losses losses.loss_ops metric_learning metric_learning.metric_loss_ops",

@@ -90,7 +90,7 @@ def test_keys_and_predictions_of_other_types(trained: Any, tmp_path: pathlib.Pat
         with pytest.raises(TypeError, match="a string or a list of strings"):
             tf.contrib.estimator.forward_features(trained, keys)
     other = tf.estimator.Estimator(model_fn, str(tmp_path / "other"), params={"dict": False}).train(input_fn, steps=1)
-    with pytest.raises(ValueError, match="should be a dict to forward features into"):
+    with pytest.raises(ValueError, match="should be a dict to be able to forward features"):
         next(tf.contrib.estimator.forward_features(other).predict(input_fn))
 
 

@@ -19,7 +19,8 @@ from sparkflow.train.optimizers import AdagradOptimizer, FtrlOptimizer
 __all__ = [
     "DNNClassifier", "DNNLinearCombinedClassifier", "DNNLinearCombinedRegressor", "DNNRegressor", "Estimator",
     "Experiment", "LinearClassifier", "LinearRegressor", "ModeKeys", "RunConfig", "datasets",
-    "infer_real_valued_columns_from_input", "infer_real_valued_columns_from_input_fn", "learn_runner", "make_export_strategy", "preprocessing",
+    "infer_real_valued_columns_from_input", "infer_real_valued_columns_from_input_fn", "learn_runner",
+    "make_export_strategy", "preprocessing",
 ]  # fmt: skip
 
 _FEATURE = ""  # of arrays, which have no names
