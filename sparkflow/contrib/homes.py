@@ -31,7 +31,7 @@ FILES = {
     "ops.helper ops.loss",
     "slim": "slim slim.data slim.data.data_decoder slim.evaluation slim.learning",
     "tpu": "ops.tpu_ops tpu tpu.tpu_config tpu.tpu_estimator tpu.tpu_function tpu.tpu_optimizer",
-    "training": "training training.evaluation training.hparam training.training",
+    "training": "training training.bucket_ops training.evaluation training.hparam training.training",
 }  # fmt: skip
 _ELSEWHERE = {
     "seq2seq": ("sparkflow.contrib.internals",),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sparkflow.contrib.bucketing import bucket, bucket_by_sequence_length
 from sparkflow.contrib.evaluation import (
     StopAfterNEvalsHook,
     SummaryAtEndHook,
