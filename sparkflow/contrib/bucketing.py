@@ -1,4 +1,4 @@
-"""tf.contrib.training.bucket: batches of examples that belong together, as sequences of similar length do, by queues."""
+"""tf.contrib.training.bucket: batches of examples that belong together, such as sequences of like length, by queues."""
 
 from __future__ import annotations
 
