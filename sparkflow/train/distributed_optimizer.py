@@ -3,6 +3,7 @@ all workers' gradients, which collectives give to everybody with the same bits (
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -27,6 +28,7 @@ from sparkflow.train.session_run_hook import SessionRunHook
 from sparkflow_runtime.wire import dtypes
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
+_log = logging.getLogger("sparkflow")
 PACK_BYTES = 4 << 20  # small gradients travel together, up to about so much a message
 _ALONE_BYTES = 1 << 20  # and one from this size on by itself: a copy would cost more than a message
 _GROUP_KEY = 1
@@ -174,8 +176,16 @@ class DistributedOptimizer(Optimizer):
     def apply_gradients(
         self, grads_and_vars: Iterable[tuple[Any, Any]], global_step: Variable | None = None, name: str | None = None
     ) -> Operation:
-        """As the wrapped optimizer's, of what this one's compute_gradients gave."""
-        return self._opt.apply_gradients(grads_and_vars, global_step, name)
+        """As the wrapped optimizer's, of what this one's compute_gradients gave. Warns where no gradient has been at
+        the other workers: those of tf.gradients are of this one's rows alone."""
+        pairs = list(grads_and_vars)
+        if self._num_replicas > 1 and not _has_travelled(gradient for gradient, _ in pairs):
+            _log.warning(
+                "%s: none of the gradients of %s is of all workers' rows, so their variables will differ: take them "
+                "from this optimizer's compute_gradients, not from tf.gradients",
+                self._name, ", ".join(v.op.name for _, v in pairs[:3]) + (" ..." if len(pairs) > 3 else ""),
+            )  # fmt: skip
+        return self._opt.apply_gradients(pairs, global_step, name)
 
     def get_slot(self, *args: Any, **kwargs: Any) -> Any:
         return self._opt.get_slot(*args, **kwargs)
@@ -185,6 +195,22 @@ class DistributedOptimizer(Optimizer):
 
     def variables(self) -> list[Any]:
         return self._opt.variables()
+
+
+def _has_travelled(gradients: Iterable[Any]) -> bool:
+    """Whether one is computed of what a collective gave; true of none."""
+    given = [g for g in gradients if g is not None]
+    parts = [part for g in given for part in ((g.values, g.indices) if isinstance(g, IndexedSlices) else (g,))]
+    waiting = [part.op for part in parts if isinstance(part, Tensor)]
+    seen = set(waiting)
+    while waiting:
+        op = waiting.pop()
+        if op.type.startswith("Collective"):
+            return True
+        new = {x.op for x in op.inputs} - seen
+        seen |= new
+        waiting.extend(new)
+    return not given
 
 
 def broadcast_global_variables(

@@ -210,3 +210,24 @@ def test_gradients_of_bfloat16(workers: Any) -> None:  # noqa: F811
     for ids, rows, dense in _on_both(workers, run):
         assert ids.tolist() == [0, 2, 1, 2]
         assert (np.concatenate([rows, dense]).astype(np.float32) == 0.5).all()
+
+
+@pytest.mark.parametrize("clip", [False, True])
+def test_gradients_of_one_worker_alone_are_told(graph: Any, caplog: pytest.LogCaptureFixture, clip: bool) -> None:
+    """Workers that clip tf.gradients' went on with variables of their own, and nothing said so."""
+    table, w = tf.get_variable("table", [4, 2]), tf.get_variable("w", [2])
+    loss = tf.reduce_sum(tf.gather(table, [1, 1, 2]) * w)
+    opt = distribute.DistributedOptimizer(tf.train.AdagradOptimizer(0.1), 2)
+    both = [gradient for gradient, _ in opt.compute_gradients(loss, [table, w])]
+    if clip:
+        both, _ = tf.clip_by_global_norm(both, 1.0)
+    opt.apply_gradients(zip(both, [table, w]))
+    opt.minimize(loss)
+    distribute.DistributedOptimizer(tf.train.AdagradOptimizer(0.1), 1).apply_gradients([(tf.ones([2]), w)])
+    assert not caplog.records
+    own = tf.gradients(loss, [table, w])
+    if clip:
+        own, _ = tf.clip_by_global_norm(own, 1.0)
+    opt.apply_gradients(zip(own, [table, w]))
+    assert "none of the gradients of table, w is of all workers' rows" in caplog.text
+    assert "from this optimizer's compute_gradients, not from tf.gradients" in caplog.text
