@@ -48,6 +48,15 @@ def by_stacks(ids: Any, dense: Any) -> Any:
     return line + machine(rows) + layer(tf.reshape(rows, [-1, COUNT * WIDTH]))
 
 
+def by_an_axis(ids: Any, dense: Any) -> Any:
+    """Half of the rows get it by one op, half by another."""
+    columns = tf.unstack(ids, axis=1)
+    each = enumerate(embedded("rows", columns, WIDTH))
+    rows = tf.concat([tf.reshape(r, [-1, 1, WIDTH]) if k % 2 else tf.expand_dims(r, 1) for k, r in each], 1)
+    line = tf.reduce_sum(tf.concat(embedded("line", columns, 1), 1), 1)
+    return line + machine(rows) + layer(tf.reshape(rows, [-1, COUNT * WIDTH]))
+
+
 def by_concats(ids: Any, dense: Any) -> Any:
     wide = tf.concat(embedded("rows", tf.unstack(ids, axis=1), WIDTH), 1)
     return machine(tf.reshape(wide, [-1, COUNT, WIDTH])) + layer(tf.concat([wide, dense], 1))
@@ -61,7 +70,7 @@ def two_layers_and_more(ids: Any, dense: Any) -> Any:
 
 
 WRITTEN: dict[str, Callable[[Any, Any], Any]] = {
-    f.__name__: f for f in (as_keras_writes_it, by_stacks, by_concats, two_layers_and_more)
+    f.__name__: f for f in (as_keras_writes_it, by_stacks, by_an_axis, by_concats, two_layers_and_more)
 }
 
 
@@ -90,7 +99,7 @@ def test_the_layer_does_without_its_gradient_of_the_rows(graph: Any, how: str) -
     layers = 2 if how == "two_layers_and_more" else 1
     assert (found["_SpreadMatMul"], found["_SpreadMatMulGrad"]) == (layers, layers)
     assert not found["MatMul"] and not found["Pack"]
-    assert found["_SpreadConcat"] == (2 if how in ("as_keras_writes_it", "by_stacks") else 1), (
+    assert found["_SpreadConcat"] == (2 if how in ("as_keras_writes_it", "by_stacks", "by_an_axis") else 1), (
         "of rows, and of the line"
     )
     assert found["_SumToDistinct"] == found["_SpreadConcat"], "what else comes of the rows, and the line's"

@@ -4,8 +4,8 @@
   that one. tf.concat of embeddings, and of that and other features, is what models begin with; the passes on placed
   graphs look for the look-ups in the ConcatV2 that a layer takes.
 - A Slice of a Slice: of what that was taken from. So the gradients of such ConcatV2 nodes are.
-- Matrices that a Pack along axis 1 stacks: they are laid side by side, and get that axis; the parts of an Unpack that
-  are gradients of rows are columns.
+- Matrices that a Pack along axis 1 stacks, or a ConcatV2 once each has an axis of one there: they are laid side by
+  side, and get that axis; the parts of an Unpack that are gradients of rows are columns.
 - A Slice [batch, 1, n] of what has three axes, laid flat: columns of that, laid flat. So is a sum of such slices. They
   are gradients of rows that column_lookups.py made matrices of.
 - Sums of columns that lie side by side in every addend: columns of the sum of all, with the same addends in the same
@@ -26,7 +26,7 @@ from sparkflow_runtime.wire import dtypes
 
 def nested_columns(view: View) -> None:
     found = {op.op for op in view.ops.values()}
-    if "GatherV2" in found and found & {"Pack", "Unpack"}:
+    if "GatherV2" in found and found & {"Pack", "Unpack", "ConcatV2"}:
         _Stacks(view).run()
         found |= {"ConcatV2", "Slice"}
     if "Slice" in found:  # whose shapes are another use of a ConcatV2
@@ -42,7 +42,8 @@ def nested_columns(view: View) -> None:
 # ---------------------------------------------------------------------- put together
 
 _OF_ROWS = words("AddN UnsortedSegmentSum SparseApplyAdagrad SparseApplyMomentum SparseApplyFtrl SparseApplyFtrlV2")
-_OF_ROWS |= words("SparseApplyRMSProp ScatterSub ScatterAdd SparseAccumulatorApplyGradient")
+_OF_ROWS |= words("SparseApplyRMSProp SparseApplyCenteredRMSProp SparseApplyAdadelta SparseApplyProximalAdagrad")
+_OF_ROWS |= words("SparseApplyProximalGradientDescent SparseApplyAdagradDA ScatterSub ScatterAdd SparseAccumulatorApplyGradient")
 
 
 class _Stacks(ViewEdits):
@@ -52,6 +53,8 @@ class _Stacks(ViewEdits):
         for op in self.view.ops.values():
             if op.op == "Pack" and self._stacks_rows(op):
                 self.get_axes(op, self.side_by_side(op, op.data))
+            elif op.op == "ConcatV2" and (rows := self._rows_of_one(op)):
+                self.get_axes(op, self.side_by_side(op, rows))
             elif op.op == "Unpack" and self._is_of_rows(op):
                 self._take_columns(op)
         self.written()
@@ -59,8 +62,25 @@ class _Stacks(ViewEdits):
     def _stacks_rows(self, op: Op) -> bool:
         if op.control or not self.may_change(op) or op.attr("axis", 0) != 1:
             return False
-        looked_up = sum(e in self.view.ops and self.view.ops[e].op == "GatherV2" for e in op.data)
-        return looked_up > 1 and all(len(self.of(e)) == 2 for e in op.data) and self.width(op.name) > 0
+        return self._are_rows(op.data) and all(len(self.of(e)) == 2 for e in op.data) and self.width(op.name) > 0
+
+    def _are_rows(self, parts: list[str]) -> bool:
+        return sum(e in self.view.ops and self.view.ops[e].op == "GatherV2" for e in parts) > 1
+
+    def _rows_of_one(self, op: Op) -> list[str]:
+        """The matrices that a ConcatV2 stacks, each with an axis of one put in."""
+        if op.control or not self.may_change(op) or not self.width(op.name) or self.axis_of(op, 3) != 1:
+            return []
+        rows = [self._before_axis(e) for e in op.data[:-1]]
+        return [e for e in rows if e] if all(rows) and self._are_rows(rows) else []
+
+    def _before_axis(self, e: str) -> str:
+        """The matrix [batch, n] that is [batch, 1, n] here, or ""."""
+        op, shape = self.free(e, "ExpandDims") or self.free(e, "Reshape"), self.of(e)
+        if op is None or len(shape) != 3 or shape[1] != 1:
+            return ""
+        before = self.of(op.data[0])
+        return op.data[0] if len(before) == 2 and isinstance(before[1], int) and before[1] == shape[2] else ""
 
     def _is_of_rows(self, op: Op) -> bool:
         """Whether the gradients of some rows are among what it gives."""
