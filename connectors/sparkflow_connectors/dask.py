@@ -43,7 +43,7 @@ from sparkflow_connectors.job import Job, job_of
 from sparkflow_connectors.local import as_table, with_predictions
 from sparkflow_connectors.model import Model
 from sparkflow_connectors.processes import Child
-from sparkflow_connectors.rows import frame_pieces
+from sparkflow_connectors.rows import frame_pieces, with_types
 from sparkflow_connectors.saved import load_model
 from sparkflow_connectors.schema import check_names, check_partitioning, resolve
 from sparkflow_connectors.unshipped import not_in_dask
@@ -338,7 +338,8 @@ def transform(model: Model, ddf: Any) -> Any:
     """
     check_frame(ddf)
     model.check_names(ddf.columns)
-    model.columns_of(arrow_schema(ddf, list(model.columns.sources)))
+    schema = arrow_schema(ddf, list(model.columns.sources))
+    model.columns_of(with_types(schema.empty_table(), model.columns).schema)
     fields = model.output_fields()
     meta = ddf._meta.assign(**{f.name: pd.Series(dtype=f.type.to_pandas_dtype()) for f in fields})
     scored = ddf.map_partitions(partial(with_predictions, model), meta=meta)

@@ -5,8 +5,11 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import islice
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pyarrow as pa
 from dask.dataframe import DataFrame
 from dask.dataframe.utils import UNKNOWN_CATEGORIES
@@ -20,18 +23,19 @@ _LOOK_AT_ROWS = 20
 def arrow_schema(ddf: Any, names: Sequence[str] | None = None) -> pa.Schema:
     """The types of its columns (of these names, or all). What `object` columns hold, lists or bytes or decimals, and
     categories that are not known, only rows tell: the first ones of the table are computed where there is such a
-    column."""
+    column, and the first with a value, in whatever partition, where these have none."""
     check_frame(ddf)
     if names is None:
         _check_names(ddf.columns)
     sample = ddf._meta if names is None else native(ddf._meta, names)
     if not all(map(_is_told, sample.dtypes)):
         wanted = ddf if names is None else ddf[list(names)]
-        sample = wanted._meta_nonempty
-        first = _first_rows(wanted, 1)
-        if not first.notna().any().all():  # a partition without a row, or without a value in some column
-            first = _first_rows(wanted, -1)
-        sample = first if len(first) else sample
+        untold = [name for name, dtype in zip(wanted.columns, sample.dtypes, strict=True) if not _is_told(dtype)]
+        first = _first_rows(wanted)
+        if not all(_that_tell(first[name], 1) for name in untold):  # no row there, or nothing but nulls
+            telling = wanted.map_partitions(_telling_rows, untold, meta=wanted._meta, enforce_metadata=False)
+            first = telling.compute()
+        sample = first if len(first) else wanted._meta_nonempty
     found = table_of(sample).schema
     return pa.schema([_with_room(field, sample[field.name]) for field in found])
 
@@ -71,18 +75,35 @@ def _with_room(field: pa.Field, column: Any) -> pa.Field:
     return field
 
 
-def _first_rows(ddf: Any, partitions: int) -> Any:
-    """Of the first partitions (-1: of all); that there may be fewer rows is no news. Raises InvalidArgumentError where
-    these have not the columns that the frame says: what is not in them would be left out of all."""
+def _first_rows(ddf: Any) -> Any:
+    """Of the first partition; that it may have fewer rows is no news. Raises InvalidArgumentError where it has not the
+    columns that the frame says: what is not in it would be left out of all."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Insufficient elements for `head`")
         try:
-            found = ddf.head(_LOOK_AT_ROWS, npartitions=partitions, compute=True)
+            found = ddf.head(_LOOK_AT_ROWS, npartitions=1, compute=True)
         except KeyError as error:
             raise said_of_partition(error, ddf.columns) from None
     if gone := [name for name in ddf.columns if name not in found.columns]:
         raise said_of_partition(KeyError(gone[0]), gone)
     return found
+
+
+def _telling_rows(part: Any, names: Sequence[str]) -> Any:
+    """The first row, and of each of these columns the first ones that tell what it holds."""
+    found = {0}.union(*(_that_tell(part[name], _LOOK_AT_ROWS) for name in names if name in part.columns))
+    return part.iloc[sorted(found)] if len(part) else part
+
+
+def _that_tell(column: Any, most: int) -> list[int]:
+    """Which rows have a value, and no list of nothing."""
+    if column.dtype.name != "object":
+        return np.flatnonzero(column.notna())[:most].tolist()
+    return list(islice((row for row, value in enumerate(column.to_numpy()) if _tells(value)), most))
+
+
+def _tells(value: Any) -> bool:
+    return any(map(_tells, value)) if isinstance(value, list | tuple | np.ndarray) else not pd.isna(value)
 
 
 def said_of_partition(error: BaseException, columns: Iterable[str]) -> BaseException:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import dask
 import dask.dataframe as dd
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 import sparkflow as tf
+from sparkflow_connectors.columns import Column
 from sparkflow_connectors.dask_schema import arrow_schema
 
 FRAME = pd.DataFrame({"x": [1.0, 2.0]})
@@ -72,3 +75,31 @@ def test_what_is_no_frame_of_dask(other: Any, tmp_path: Path) -> None:
         tf.dask.to_tfrecord(other, tmp_path / "out")
     with pytest.raises(tf.errors.InvalidArgumentError, match="Expected a Dask DataFrame, got "):
         tf.dask.train(other, None, label=None, checkpoint_dir=str(tmp_path))
+
+
+@pytest.mark.parametrize("none", [None, [], float("nan")], ids=str)
+@pytest.mark.parametrize("partitions", [1, 4])
+def test_objects_whose_first_rows_do_not_tell(none: Any, partitions: int, tmp_path: Path) -> None:
+    """What they are, the first rows with a value say, in whatever partition."""
+    prices = [None] * 30 + [Decimal("1"), Decimal("1.25")] * 15
+    frame = pd.DataFrame({"list": [none] * 45 + [[1.5, 2.5]] * 15, "price": prices})
+    with dask.config.set({"dataframe.convert-string": False, "scheduler": "synchronous"}):
+        table = dd.from_pandas(frame, npartitions=partitions)
+        schema = arrow_schema(table)
+        tf.dask.to_tfrecord(table, tmp_path / "out")
+        back = tf.local.read_tfrecord(tmp_path / "out")
+    assert (schema.field("list").type, schema.field("price").type) == (pa.list_(pa.float64()), pa.decimal128(38, 2))
+    assert back["list"].to_pylist()[45:] == [[1.5, 2.5]] * 15 and back["price"].to_pylist()[-1] == Decimal("1.25")
+
+
+def test_a_table_of_nothing_but_none_is_scored(tmp_path: Path) -> None:
+    with tf.Session(graph=tf.Graph()) as session, session.graph.as_default():
+        name, x = tf.placeholder(tf.string, [None]), tf.placeholder(tf.float64, [None, 2])
+        outputs = {"length": tf.strings.length(name), "sum": tf.reduce_sum(x, 1)}
+        tf.saved_model.simple_save(session, str(tmp_path / "m"), {"name": name, "x": x}, outputs)
+    columns = {"name": Column("name", default="none"), "x": Column("x", shape=[2], default=0.5)}
+    model = tf.dask.load_model(str(tmp_path / "m"), columns)
+    frame = pd.DataFrame({"name": [None] * 3, "x": [None] * 3})
+    with dask.config.set({"dataframe.convert-string": False, "scheduler": "synchronous"}):
+        scored = model.transform(dd.from_pandas(frame, npartitions=2)).compute()
+    assert scored[["length", "sum"]].to_numpy().tolist() == [[4.0, 1.0]] * 3
