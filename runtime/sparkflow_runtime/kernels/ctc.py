@@ -154,7 +154,7 @@ def _loss(
                 f"{b}. ignore_longer_outputs_than_inputs leaves such a sequence out: its loss is 0"
             )
     paths, lengths = _Paths(xp, labels, blank, ctc_merge_repeated), xp.asarray(times)
-    loss, gradient = xp.zeros(len(times), inputs.dtype), xp.zeros_like(inputs)
+    loss, gradient = xp.zeros(len(times), inputs.dtype), xp.zeros(inputs.shape, inputs.dtype)
     if inputs.shape[0]:
         with np.errstate(divide="ignore", invalid="ignore"):
             _fill(xp, inputs, paths, lengths, loss, gradient)

@@ -94,3 +94,15 @@ def test_no_number_gives_none() -> None:
     x[1, 0, 1] = np.nan
     loss, gradient = _loss(x, [[0], [1]], [3, 3], True)
     assert np.isnan(loss[0]) and np.isfinite(loss[1]) and np.isfinite(gradient[:, 1]).all()
+
+
+def test_inputs_in_any_layout() -> None:
+    """Models transpose batches to [time, batch, classes], which is a view."""
+    for loop in (loops.spread, loops.walk, loops.take):
+        loop.compile()
+    x = np.random.default_rng(2).standard_normal((2, 6, 4)).astype(np.float32)
+    labels, lengths = [[1, 2], [0]], [6, 4]
+    wanted = _loss(np.ascontiguousarray(x.transpose(1, 0, 2)), labels, lengths, True)
+    for view in (x.transpose(1, 0, 2), np.asfortranarray(x.transpose(1, 0, 2))):
+        for found, exact in zip(_loss(view, labels, lengths, True), wanted):
+            np.testing.assert_array_equal(found, exact)
