@@ -45,6 +45,8 @@ def _tables(params: Any) -> list[Any]:
     if hasattr(params, "_get_variable_list"):
         params = params._get_variable_list()
     tables = list(params) if isinstance(params, (list, tuple)) else [params]
+    # A partitioned table as one of a list is that whole table, as in TensorFlow.
+    tables = [convert_to_tensor(t) if hasattr(t, "_get_variable_list") else t for t in tables]
     if not tables or any(t is None for t in tables):
         raise ValueError(f"embedding_lookup: params must be a table or a non-empty list of shards, got {params!r}")
     return tables

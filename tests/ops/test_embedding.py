@@ -73,3 +73,29 @@ def test_bad_ids(evaluate: Any) -> None:
         evaluate(lambda t: embedding.embedding_lookup([t, t], [7], "hash"), TABLE)
     with pytest.raises(ValueError, match="non-empty"):
         embedding.embedding_lookup([], [1])
+
+
+def test_a_partitioned_table_in_a_list_is_the_whole_one(graph: Graph) -> None:
+    """[table], as scripts for safe_embedding_lookup_sparse write it: rows keep their numbers, whatever the strategy."""
+    import sparkflow as tf
+
+    start = tf.constant_initializer(TABLE)
+    table = tf.get_variable("table", TABLE.shape, initializer=start, partitioner=tf.fixed_size_partitioner(3))
+    bag = tf.SparseTensor([[0, 0], [0, 1], [1, 0]], np.array([1, 6, 3]), [2, 2])
+    found = [
+        tf.nn.embedding_lookup([table], IDS),
+        tf.nn.embedding_lookup([table], IDS, partition_strategy="div"),
+        tf.nn.safe_embedding_lookup_sparse([table], bag, combiner="sum"),
+        tf.nn.embedding_lookup_sparse([table], bag, None, combiner="sum"),
+    ]
+    moved = tf.train.GradientDescentOptimizer(1.0).minimize(tf.reduce_sum(found[2]))
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        rows, same, safe, plain = session.run(found)
+        session.run(moved)
+        after = np.concatenate(session.run(list(table)))
+    np.testing.assert_array_equal(rows, TABLE[IDS])
+    np.testing.assert_array_equal(same, TABLE[IDS])
+    for sums in (safe, plain):
+        np.testing.assert_array_equal(sums, [TABLE[1] + TABLE[6], TABLE[3]])
+    np.testing.assert_array_equal(np.flatnonzero((after != TABLE).any(1)), [1, 3, 6])
