@@ -79,8 +79,7 @@ def test_a_partitioned_table_in_a_list_is_the_whole_one(graph: Graph) -> None:
     """[table], as scripts for safe_embedding_lookup_sparse write it: rows keep their numbers, whatever the strategy."""
     import sparkflow as tf
 
-    start = tf.constant_initializer(TABLE)
-    table = tf.get_variable("table", TABLE.shape, initializer=start, partitioner=tf.fixed_size_partitioner(3))
+    table = tf.get_variable("table", initializer=TABLE, partitioner=tf.fixed_size_partitioner(3))
     bag = tf.SparseTensor([[0, 0], [0, 1], [1, 0]], np.array([1, 6, 3]), [2, 2])
     found = [
         tf.nn.embedding_lookup([table], IDS),
