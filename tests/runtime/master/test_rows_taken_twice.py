@@ -69,8 +69,14 @@ def two_layers_and_more(ids: Any, dense: Any) -> Any:
     return other + layer(wide) + tf.reduce_sum(tf.sin(wide), 1)
 
 
+def with_penalties(ids: Any, dense: Any) -> Any:
+    """Of each table's rows, as programs that make their layers by hand have it."""
+    rows = embedded("rows", tf.unstack(ids, axis=1), WIDTH)
+    return layer(tf.concat([*rows, dense], 1)) + 0.3 * tf.add_n([tf.nn.l2_loss(r) for r in rows])
+
+
 WRITTEN: dict[str, Callable[[Any, Any], Any]] = {
-    f.__name__: f for f in (as_keras_writes_it, by_stacks, by_an_axis, by_concats, two_layers_and_more)
+    f.__name__: f for f in (as_keras_writes_it, by_stacks, by_an_axis, by_concats, two_layers_and_more, with_penalties)
 }
 
 
@@ -103,7 +109,9 @@ def test_the_layer_does_without_its_gradient_of_the_rows(graph: Any, how: str) -
         "of rows, and of the line"
     )
     assert found["_SumToDistinct"] == found["_SpreadConcat"], "what else comes of the rows, and the line's"
-    assert found["AddN"] + found["ConcatV2"] >= 1 and found["_Slices"] + found["Slice"] == 0
+    assert found["AddN"] + found["ConcatV2"] >= 1 and found["_Slices"] + found["Slice"] == (
+        COUNT + 1 if how == "with_penalties" else 0
+    ), "the penalties' own rows, and the layer's gradient without the dense columns"
 
 
 @pytest.mark.parametrize("kind", ["adagrad", "adam", "sync"])
@@ -137,6 +145,31 @@ def test_in_one_process(how: str) -> None:
     for on in (True, False):
         with tf.Graph().as_default(), tf.Session(config=config(on)) as session:
             model = Model(WRITTEN[how], 0)
+            train = tf.train.AdagradOptimizer(0.1).minimize(model.loss)
+            session.run(tf.global_variables_initializer())
+            losses = [session.run([model.loss, train], {model.ids: ids, model.dense: dense})[0] for _ in range(3)]
+            found.append([losses, *session.run(tf.trainable_variables())])
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_allclose(one, other, rtol=2e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("why", ["factors", "some", "before"])
+def test_penalties_that_are_not_one(graph: Any, why: str) -> None:
+    """Each table with a weight of its own, not all tables, or what the layer takes beside the rows comes of them."""
+
+    def written(ids: Any, dense: Any) -> Any:
+        rows = embedded("rows", tf.unstack(ids, axis=1), WIDTH)
+        each = [tf.nn.l2_loss(r) * (k + 1.0 if why == "factors" else 1.0) for k, r in enumerate(rows)]
+        penalty = tf.add_n(each[1:] if why == "some" else each)
+        beside = dense + sum(tf.gradients(penalty, rows))[:, :5] if why == "before" else dense
+        return layer(tf.concat([*rows, beside], 1)) + 0.3 * penalty
+
+    found = []
+    rng = np.random.default_rng(3)
+    ids, dense = rng.integers(0, 30, (50, COUNT)), rng.standard_normal((50, 5))
+    for on in (True, False):
+        with tf.Graph().as_default(), tf.Session(config=config(on)) as session:
+            model = Model(written, 0)
             train = tf.train.AdagradOptimizer(0.1).minimize(model.loss)
             session.run(tf.global_variables_initializer())
             losses = [session.run([model.loss, train], {model.ids: ids, model.dense: dense})[0] for _ in range(3)]

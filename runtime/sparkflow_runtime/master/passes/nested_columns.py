@@ -18,6 +18,7 @@ from collections import defaultdict
 from itertools import pairwise
 from typing import NamedTuple
 
+from sparkflow_runtime.master.passes.row_penalties import row_penalties
 from sparkflow_runtime.master.passes.symbols import Symbols, words
 from sparkflow_runtime.master.passes.view import Op, View
 from sparkflow_runtime.master.passes.view_edits import ViewEdits
@@ -32,6 +33,7 @@ def nested_columns(view: View) -> None:
     if "Slice" in found:  # whose shapes are another use of a ConcatV2
         _FlatSlices(view).run()
         _Slices(view).run()
+        row_penalties(view)
         _Sums(view).run()
     if "ConcatV2" in found:
         _Concats(view).run()
@@ -43,7 +45,9 @@ def nested_columns(view: View) -> None:
 
 _OF_ROWS = words("AddN UnsortedSegmentSum SparseApplyAdagrad SparseApplyMomentum SparseApplyFtrl SparseApplyFtrlV2")
 _OF_ROWS |= words("SparseApplyRMSProp SparseApplyCenteredRMSProp SparseApplyAdadelta SparseApplyProximalAdagrad")
-_OF_ROWS |= words("SparseApplyProximalGradientDescent SparseApplyAdagradDA ScatterSub ScatterAdd SparseAccumulatorApplyGradient")
+_OF_ROWS |= words(
+    "SparseApplyProximalGradientDescent SparseApplyAdagradDA ScatterSub ScatterAdd SparseAccumulatorApplyGradient"
+)
 
 
 class _Stacks(ViewEdits):
