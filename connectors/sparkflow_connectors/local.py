@@ -265,7 +265,7 @@ def _scored_frame(model: Model, frame: Any) -> dict[str, pa.ChunkedArray]:
         return {f.name: pa.chunked_array([], f.type) for f in fields}
     others = model.columns_of(table.schema, others)
     predictor, found = Predictor(model), []
-    for part in cuts(rows):
+    for part in cuts(rows, predictor.rows):
         tensors = {name: array[part] for name, array in arrays.items()}
         if rest:
             some = table.slice(part.start, part.stop - part.start)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -19,7 +20,8 @@ from sparkflow_connectors.schema import Columns, arrays, check_batch, check_name
 from sparkflow_runtime.wire.errors import FailedPreconditionError, InvalidArgumentError, NotFoundError
 from sparkflow_runtime.wire.protos import GraphDef
 
-_ROWS = 16384  # scored at once
+ROWS = 16384  # scored at once, at the most
+_AT_ONCE_BYTES = 32 << 20  # what they are fed and give: what lies between, in a model of images, is many times that
 
 
 @dataclass(frozen=True)
@@ -141,7 +143,7 @@ class Model:
         ]
 
     def score_all(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The batches with their predictions; 16384 rows at the most are scored at once."""
+        """The batches with their predictions; `rows_at_once` are scored at once."""
         predictor, added, row = Predictor(self), self.output_fields(), 0
         columns, read, schema = self.columns, None, None
         for whole in batches:
@@ -149,11 +151,11 @@ class Model:
                 columns, read = self.columns_of(whole.schema), whole.schema
                 schema = pa.schema([*read, *added])
             scored = []
-            for batch in parts(whole):
+            for batch in parts(whole, predictor.rows):
                 check_batch(batch, columns, row)
                 scored.append(predictor(arrays(batch, columns, row), batch.num_rows))
                 row += batch.num_rows
-            for batch, new in _joined(whole, scored):
+            for batch, new in _joined(whole, scored, predictor.rows):
                 yield pa.RecordBatch.from_arrays([*batch.columns, *new], schema=schema)
 
 
@@ -162,6 +164,7 @@ class Predictor:
 
     def __init__(self, model: Model):
         self._scorer, self._fields = _scorer(_Key(model)), model.output_fields()
+        self.rows = rows_at_once(model)
 
     def run(self, tensors: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """The predictions as arrays."""
@@ -173,19 +176,28 @@ class Predictor:
         return [column(f.name, _of_rows(f.name, values[f.name], rows), f.type) for f in self._fields]
 
 
-def parts(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+def rows_at_once(model: Model) -> int:
+    """How many rows are scored at once: fewer than `ROWS` where one is large, as images and their masks are."""
+    graph = model.graph
+    given = [(graph.output_dtypes[name], graph.output_shapes[name]) for name in graph.outputs]
+    rows = [*((t.dtype, t.shape) for t in model.columns.tensors.values()), *given]
+    row_bytes = sum(dtype.size * math.prod(n or 1 for n in shape) for dtype, shape in rows)
+    return max(min(ROWS, _AT_ONCE_BYTES // max(row_bytes, 1)), 1)
+
+
+def parts(batch: pa.RecordBatch, most: int = ROWS) -> Iterator[pa.RecordBatch]:
     """Few enough rows at a time that what a model computes of them stays small, and equally many: threads that score at
     once meet the less often. One part of an empty batch."""
-    for part in cuts(batch.num_rows):
+    for part in cuts(batch.num_rows, most):
         yield batch.slice(part.start, part.stop - part.start)
 
 
-def cuts(rows: int) -> Iterator[slice]:
+def cuts(rows: int, most: int = ROWS) -> Iterator[slice]:
     """The parts of so many rows, as `parts` has them."""
-    count = max(-(-rows // _ROWS), 1)
+    count = max(-(-rows // most), 1)
     size = -(-rows // count)
-    for part in range(count):
-        yield slice(part * size, min((part + 1) * size, rows))
+    for start in range(0, max(rows, 1), max(size, 1)):
+        yield slice(start, min(start + size, rows))
 
 
 def packages_of(data: Any) -> list[str]:
@@ -194,14 +206,14 @@ def packages_of(data: Any) -> list[str]:
 
 
 def _joined(
-    whole: pa.RecordBatch, scored: Sequence[list[pa.Array]]
+    whole: pa.RecordBatch, scored: Sequence[list[pa.Array]], most: int
 ) -> Iterable[tuple[pa.RecordBatch, Sequence[pa.Array]]]:
     """The batch with the predictions of its parts, or these parts where one array does not hold them: of texts it holds
     2 GiB, of lists 2**31 values."""
     try:
         return [(whole, [pa.concat_arrays(of_parts) for of_parts in zip(*scored, strict=True)])]
     except pa.ArrowInvalid:
-        return zip(parts(whole), scored, strict=True)
+        return zip(parts(whole, most), scored, strict=True)
 
 
 def _rows(shape: Sequence[int | None]) -> str:

@@ -26,7 +26,7 @@ from pyspark.sql.types import StructField, StructType
 from sparkflow_connectors import files
 from sparkflow_connectors.column_types import Source
 from sparkflow_connectors.columns import DENSE
-from sparkflow_connectors.model import Model, Predictor, parts
+from sparkflow_connectors.model import ROWS, Model, Predictor, parts, rows_at_once
 from sparkflow_connectors.packing import Packing, free_name, packing_of, quoted, tensors_of
 from sparkflow_connectors.schema import Columns
 from sparkflow_connectors.spark_errors import name_errors
@@ -147,6 +147,8 @@ def _scored_files(model: Model, runs: list[list[files.Part]], schema: pa.Schema)
     types = dict(zip(schema.names, schema.types, strict=True))
     lists = any(pa.types.is_nested(field.type) for field in model.output_fields())
     rows = _ROWS_OF_LISTS_BACK if lists else _ROWS_BACK
+    if (most := rows_at_once(model)) < ROWS:  # large ones
+        rows = most
 
     def score(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for part in [part for batch in batches for run in batch.column(0).to_pylist() for part in runs[run]]:
@@ -203,7 +205,7 @@ def _predictions(model: Model, columns: Columns, packing: Packing) -> Any:
         predictor, row = Predictor(model), 0
         for given in batches:
             arrays = list(given) if isinstance(given, tuple) else [given]  # Spark hands a single column over as it is
-            for batch in parts(pa.RecordBatch.from_arrays(arrays, names)):
+            for batch in parts(pa.RecordBatch.from_arrays(arrays, names), predictor.rows):
                 found = predictor(tensors_of(batch, plain, packing, row), batch.num_rows)
                 row += batch.num_rows
                 yield pa.StructArray.from_arrays(found, fields=fields)

@@ -11,6 +11,8 @@ import pytest
 
 import sparkflow as tf
 from sparkflow_connectors import local
+from sparkflow_connectors.columns import Column
+from sparkflow_connectors.model import Predictor
 
 INVALID = tf.errors.InvalidArgumentError
 ROWS = 40_000  # in three parts
@@ -59,3 +61,22 @@ def test_predictions_that_one_array_does_not_hold(tmp_path: Path) -> None:
     scored = tf.local.load_model(str(tmp_path / "m")).transform(table)
     assert scored.select(["x"]).equals(table) and scored["y"].num_chunks > 1
     assert [scored["y"][i].as_py()[-1] for i in (0, 1, rows - 3, rows - 1)] == [True, False, True, False]
+
+
+@pytest.mark.parametrize("kind", ["arrow", "pandas"])
+def test_few_large_rows_are_scored_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    """Of 16,384 images a model's layers would not fit in memory, nor the images that it gives in a message."""
+    with tf.Session(graph=tf.Graph()) as session, session.graph.as_default():
+        x = tf.placeholder(tf.uint8, [None, 100, 400])
+        outputs = {"mask": x > 3, "most": tf.reduce_max(x, [1, 2])}
+        tf.saved_model.simple_save(session, str(tmp_path / "m"), {"x": x}, outputs)
+    model = tf.local.load_model(str(tmp_path / "m"), {"x": Column("x", cast=tf.uint8, shape=[100, 400])})
+    at_once, run = [], Predictor.run
+    monkeypatch.setattr(Predictor, "run", lambda self, given: at_once.append(len(given["x"])) or run(self, given))
+    images = [bytes([i % 200]) * 40_000 for i in range(1000)]
+    table = pa.table({"x": images})
+    scored = model.transform(table if kind == "arrow" else table.to_pandas(), fetches=["most"])
+    assert at_once == [500, 500] and list(map(int, scored["most"])) == [i % 200 for i in range(1000)]
+    at_once.clear()
+    assert len(model.transform(table if kind == "arrow" else table.to_pandas())) == 1000
+    assert at_once == [334, 334, 332], "masks are as large as the images"
