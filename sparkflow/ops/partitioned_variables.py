@@ -33,7 +33,7 @@ class PartitionedVariable:
         self.name, self._shape, self._dtype = name, tuple(int(d) for d in shape), as_dtype(dtype).base_dtype
         self._variable_list = sorted(variable_list, key=_offset)
         self._partitions = list(partitions)
-        self._whole = self._concatenated()
+        self._whole = self._joined()
 
     dtype: DType = property(lambda self: self._dtype)  # type: ignore[assignment]
 
@@ -67,7 +67,7 @@ class PartitionedVariable:
         """The whole: the same tensor at each call, the parts' values concatenated on the device current at creation."""
         return self._whole
 
-    def _concatenated(self) -> Tensor:
+    def _joined(self) -> Tensor:
         parts = [v.value() for v in self._variable_list]
         if len(parts) == 1:
             return parts[0]
