@@ -69,13 +69,13 @@ def place_of(address: str, others: Iterable[str]) -> Place:
     way = _way(others)
     if way is None:
         return Place(address)
-    aliases = tuple(_host(one) for one in found)
+    aliases = tuple(host for host in map(_host, found) if host != way)
     if here and _is_any(here[0][1]):
         return Place(address, (way, "127.0.0.1"))
     if here:
-        said = f"{host} is {aliases[0]} here, at which no other host would find it"
+        said = f"{host} is {_host(here[0])} here, at which no other host would find it"
     else:
-        said = f"{host} is none of this host's addresses"
+        said = f"{host} is none of this host's addresses" if found else f"{host} has no address here"
     _log.warning("%s; the server listens at %s, by which this host reaches the others", said, f"{way}:{port}")
     return Place(f"{way}:{port}", aliases)
 

@@ -19,6 +19,7 @@ from sparkflow_runtime.wire.cluster import ClusterSpec
 
 OWN = "127.0.0.9"  # of the interface that leads to the others
 NAMES = {"own.test": OWN, "debian.test": "127.0.1.1", "service.test": "192.0.2.7", "other.test": "198.51.100.3"}
+NAMES["both.test"] = f"127.0.1.1 {OWN}"
 
 
 @pytest.fixture(autouse=True)
@@ -28,7 +29,8 @@ def names(monkeypatch: pytest.MonkeyPatch) -> None:
     def answer(host: str, *args: Any, **kwargs: Any) -> Any:
         if host.endswith(".unknown"):
             raise socket.gaierror(-2, "Name or service not known")
-        return asked(NAMES.get(host, host), *args, **kwargs)
+        numbers = NAMES.get(host, host).split()
+        return [found for number in numbers for found in asked(number, *args, **kwargs)]
 
     monkeypatch.setattr(socket, "getaddrinfo", answer)
     monkeypatch.setattr(served, "towards", lambda host: OWN)
@@ -50,6 +52,7 @@ def started() -> Iterator[list[Any]]:
         ("own.test:7", ["debian.test:8"], Place("own.test:7")),
         ("debian.test:7", ["debian.test:8", "localhost:9"], Place("debian.test:7")),  # all are on this host
         ("debian.test:7", ["debian.test:8", "other.test:7"], Place(f"{OWN}:7", ("127.0.1.1",))),
+        ("both.test:7", ["other.test:7"], Place(f"{OWN}:7", ("127.0.1.1",))),  # bound once, not twice
         ("service.test:0", ["x.unknown:1", "other.test:7"], Place(f"{OWN}:0", ("192.0.2.7",))),
         ("192.0.2.7:7", ["other.test:7"], Place(f"{OWN}:7", ("192.0.2.7",))),
         ("192.0.2.7:7", ["localhost:7"], Place("192.0.2.7:7")),  # which cannot be bound
