@@ -6,7 +6,8 @@ Every server and each of two asynchronous workers is a process of this host; wit
 (sparkflow.distribute), which makes its steps together. A line for each case: steps/s of both workers together, and the
 processor time of a step in the servers and in its worker, in milliseconds.
 
-slots: 26 tables of 20,000 rows of 16, Adagrad (adam, ftrl: the same with those). partitioned: each in two parts.
+slots: 26 tables of 20,000 rows of 16, Adagrad (adam, lazyadam, adadelta, ftrl: the same with those). partitioned: each
+in two parts. expanded: rows that get an axis each before they are put together. penalties: on each table's rows.
 wide, narrow, mixed: rows of 64, of 1, of 1 to 64. tasks: three towers and a line above the same rows. clipped:
 gradients clipped by their norm. shared: 26 columns of 4 tables. whole: one table. multihot: 10 columns of 1 to 5 ids
 each. din: attention over 20 items. deepfm: two tables a column, Adam. columns: feature columns, also a linear model of
@@ -36,6 +37,23 @@ from bench_ps import free_ports, module_of
 
 ROWS, COLUMNS, BATCH, WARM, WORKERS = 20_000, 26, 256, 12, 2
 Model = tuple[Any, Any, list[dict[Any, Any]]]  # the loss, the optimizer, batches to feed
+
+
+def lazy_adam(tf: Any) -> Any:
+    """TensorFlow's of old, which current ones do not have."""
+
+    class LazyAdam(tf.train.AdamOptimizer):
+        def _apply_sparse(self, grad: Any, var: Any) -> Any:
+            (power1, power2), ids = self._get_beta_accumulators(), grad.indices
+            beta1, beta2 = self._beta1_t, self._beta2_t
+            m, v = self.get_slot(var, "m"), self.get_slot(var, "v")
+            m_t = tf.scatter_update(m, ids, beta1 * tf.gather(m, ids) + (1 - beta1) * grad.values)
+            v_t = tf.scatter_update(v, ids, beta2 * tf.gather(v, ids) + (1 - beta2) * tf.square(grad.values))
+            rate = self._lr_t * tf.sqrt(1 - power2) / (1 - power1)
+            moved = rate * tf.gather(m_t, ids) / (tf.sqrt(tf.gather(v_t, ids)) + self._epsilon_t)
+            return tf.group(tf.scatter_sub(var, ids, moved), m_t, v_t)
+
+    return LazyAdam
 
 
 class Maker:
@@ -100,6 +118,24 @@ class Maker:
 
     def adam(self) -> Model:
         return self.slots(self.tf.train.AdamOptimizer(1e-3))
+
+    def lazyadam(self) -> Model:
+        return self.slots(lazy_adam(self.tf)(1e-3))
+
+    def adadelta(self) -> Model:
+        return self.slots(self.tf.train.AdadeltaOptimizer(0.05))
+
+    def expanded(self) -> Model:
+        tf, ids = self.tf, self.tf.placeholder(self.tf.int64, [None, COLUMNS])
+        rows = tf.concat([tf.expand_dims(r, 1) for r in self.rows(ids)], 1)
+        logit = self.logit(tf.reshape(rows, [-1, COLUMNS * 16]))
+        return self.labelled(logit, tf.train.AdagradOptimizer(0.05), lambda: {ids: self.ids(BATCH, COLUMNS)})
+
+    def penalties(self) -> Model:
+        tf, ids = self.tf, self.tf.placeholder(self.tf.int64, [None, COLUMNS])
+        rows, optimizer = self.rows(ids), self.tf.train.AdagradOptimizer(0.05)
+        found = self.labelled(self.logit(tf.concat(rows, 1)), optimizer, lambda: {ids: self.ids(BATCH, COLUMNS)})
+        return found[0] + 1e-5 * tf.add_n([tf.nn.l2_loss(r) for r in rows]), *found[1:]
 
     def ftrl(self) -> Model:
         return self.slots(self.tf.train.FtrlOptimizer(0.05, l1_regularization_strength=1e-4))
