@@ -203,9 +203,9 @@ def test_without_machine_code_the_matrix_is_made(spread_products: Any, monkeypat
     w, dz = normal(x.shape[1], 64), normal(50, 64, seed=1)
     z, matrix = product()(*inputs, w)
     np.testing.assert_array_equal(matrix, x)
-    np.testing.assert_array_equal(z, bind("MatMul")(x, w))
+    near(z, bind("MatMul")(x, w))  # BLAS may sum in another order elsewhere in memory, or with other threads
     dw, *sums = bind("_SpreadMatMulGrad", **ATTRS, **SUMS)(*inputs, matrix, dz, w)
-    np.testing.assert_array_equal(dw, bind("MatMul", transpose_a=True)(x, dz))
+    near(dw, bind("MatMul", transpose_a=True)(x, dz))
     for found, expected in zip(sums, expected_sums(inputs, dz.astype(np.float64) @ w.T, SUMS), strict=True):
         near(found, expected)
 
