@@ -17,6 +17,7 @@ from sparkflow_runtime.kernels.compiled import Native, make_ready
 from sparkflow_runtime.kernels.conv_direct_layout import lanes
 from sparkflow_runtime.kernels.crew import Crew
 from sparkflow_runtime.kernels.machine_code import load
+from sparkflow_runtime.kernels.settled import Settled
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +48,9 @@ def spread_products() -> Iterator[Any]:
 
 @contextmanager
 def _in_use(native: Native) -> Iterator[None]:
-    known, native._asked = native.functions, True  # else a kernel would have them made in the background meanwhile
+    if isinstance(native, Settled):
+        native.prepare()  # else a kernel would settle it meanwhile, and bring its own
+    known = native.functions
     if not lanes():
         pytest.skip("this processor has no vectors that are multiplied and added in one")
     codes = native.build_ahead()
