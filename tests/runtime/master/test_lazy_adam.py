@@ -176,3 +176,23 @@ def test_on_servers_as_in_one_process(made: Made, cluster: Any) -> None:
 
     for a, b in zip(trained({}), trained(cluster(ps=2, worker=1)), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-6)
+
+
+@pytest.mark.parametrize("what", ["after", "width", "one"])
+def test_what_is_not_the_one_op(graph: Any, what: str) -> None:
+    """Moments that are written once the table is, and a gradient that is one number, or row, for many."""
+    ids = tf.placeholder(tf.int64, [None], "ids")
+    unique, _ = tf.unique(ids)
+    table, m, v = (tf.Variable(tf.ones([9, 2]) * (i + 1), name=n) for i, n in enumerate("tmv"))
+    grad = tf.gather(tf.constant(np.arange(18, dtype=np.float32).reshape(9, 2)), unique)
+    grad = {"after": grad, "width": grad[:, :1], "one": tf.Variable([[6.0, 7.0]])}[what]
+    first = tf.gather(m, unique) * 0.9 + grad * 0.1
+    second = tf.gather(v, unique) * 0.99 + tf.square(grad) * 0.01
+    moved = tf.scatter_sub(table, unique, 0.1 * first / (tf.sqrt(second) + 1e-3))
+    with tf.control_dependencies([moved] if what == "after" else []):
+        train = tf.group(moved, tf.scatter_update(m, unique, first), tf.scatter_update(v, unique, second))
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        session.run(train, {ids: [3, 1, 3]})
+        used = {"after": [[6, 7], [2, 3]], "width": [[6], [2]], "one": [[6, 7], [6, 7]]}[what]
+        np.testing.assert_allclose(session.run(m)[[3, 1]], 1.8 + 0.1 * np.array(used, float) + np.zeros([2, 2]), 1e-6)

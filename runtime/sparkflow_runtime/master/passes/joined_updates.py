@@ -66,9 +66,12 @@ class Finder:
         return all(shape == shapes[0] for shape in shapes) and len({t.attr("dtype") for t in tables}) == 1
 
     def rows_of(self, update: Op, grad: str) -> bool:
-        """Whether a gradient has a row for each id, of the table's: one number for all is added to all."""
+        """Whether a gradient has a row for each id, of the table's width: one number for all, or for all of a row, is
+        added to all."""
         rows, table = self.shape(grad), self.shape(update.data[0])
-        return isinstance(rows, tuple) and isinstance(table, tuple) and len(rows) == len(table)
+        if not isinstance(rows, tuple) or not isinstance(table, tuple):
+            return False
+        return rows[:1] not in ((), (1,)) and rows[1:] == table[1:]
 
 
 def both_ways(op: Op) -> Iterator[tuple[str, str]]:

@@ -78,7 +78,8 @@ class _LazyAdam(Finder):
             return None
         (written,) = others
         unread = not self.users[written.name] and written.data[2] == total.name and self.may_go(update, written)
-        return self._of(written, total, [], ids, squared) if unread else None
+        ready = {*written.control} <= {*update.control}  # what else it waits for may come after the subtraction
+        return self._of(written, total, [], ids, squared) if unread and ready else None
 
     def _of(self, written: Op, total: Op, more: list[Op], ids: str, squared: bool) -> _Moment | None:
         """total: what is written."""
