@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from sparkflow_runtime.master.passes.bags import join_bags
 from sparkflow_runtime.master.passes.contexts import OUTSIDE, once_a_loop
 from sparkflow_runtime.master.passes.decayed_adam import join_adam
+from sparkflow_runtime.master.passes.events import events_before
 from sparkflow_runtime.master.passes.lazy_adam import join_lazy_adam
 from sparkflow_runtime.master.passes.symbols import Symbols, words
 from sparkflow_runtime.master.passes.view import Op, View, producer
@@ -82,7 +83,7 @@ def fuse(view: View) -> None:
     join_lazy_adam(view)
     join_bags(view)
     weigh_bags(view)
-    events = _events(view)
+    events = events_before(view)
     _fuse_sums(view, events)
     _fuse_products(view, events)
     _fuse_norms(view, events)
@@ -100,24 +101,6 @@ def _pays(group: _Group) -> bool:
 
 
 # ---------------------------------------------------------------------- which nodes belong together
-
-
-def _events(view: View) -> dict[str, int]:
-    """The asynchronous ops that come before each node, as bits. A fused node keeps its last member's name and has that
-    one's bits, which are those of all its members."""
-    if all(op.row is not None and not op.row.is_async for op in view.ops.values()):
-        return dict.fromkeys(view.ops, 0)
-    found: dict[str, int] = {}
-    count = 0
-    for op in view.ops.values():
-        before = 0
-        for name in (*map(producer, op.data), *op.control):
-            before |= found.get(name, 0)
-        if op.row is None or op.row.is_async:
-            before |= 1 << count
-            count += 1
-        found[op.name] = before
-    return found
 
 
 def _grown(view: View, events: dict[str, int]) -> list[_Group]:

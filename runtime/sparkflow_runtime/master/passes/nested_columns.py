@@ -33,10 +33,11 @@ def nested_columns(view: View) -> None:
     if "Slice" in found:  # whose shapes are another use of a ConcatV2
         _FlatSlices(view).run()
         _Slices(view).run()
-        row_penalties(view)
-        _Sums(view).run()
     if "ConcatV2" in found:
         _Concats(view).run()
+    if "Slice" in found:
+        row_penalties(view)
+        _Sums(view).run()
     if "AddN" in found and not view.one_device:
         view.alone |= _layers_sums(ViewEdits(view))
 

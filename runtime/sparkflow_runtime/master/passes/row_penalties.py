@@ -8,7 +8,9 @@ sums are columns of one sum (nested_columns.py). Each number is the same product
 from __future__ import annotations
 
 from collections import defaultdict
+from functools import cached_property
 
+from sparkflow_runtime.master.passes.events import events_before
 from sparkflow_runtime.master.passes.view import Op, View
 from sparkflow_runtime.master.passes.view_edits import ViewEdits
 from sparkflow_runtime.wire import dtypes
@@ -36,6 +38,8 @@ class _Penalties(ViewEdits):
             if e in self.view.ops and self.view.ops[e].op == "GatherV2":
                 columns[e] = begin, shape[1]
             begin += shape[1]
+        if 2 * sum(width for _, width in columns.values()) < begin:
+            return  # most of what would be multiplied is no table's
         products = defaultdict[str, dict[str, Op]](dict)  # factor -> of which rows
         for e in columns if len({*parts}) == len(parts) else ():
             for user in self.users[e]:
@@ -47,6 +51,7 @@ class _Penalties(ViewEdits):
                 continue
             takes = [op for e in columns for op in self.users[e] if op is not concat and op is not found[e]]
             near = all(self.may_change(op) and self.view.same_place(op, concat) for op in takes)
+            near = near and all(self._waits_for_all_of(concat, op) for op in (*found.values(), *takes))
             if near and not self._leads_to(concat, {op.name for op in (*found.values(), *takes)}):
                 self._at_once(concat, factor, found, columns)
                 return
@@ -58,12 +63,20 @@ class _Penalties(ViewEdits):
             return False
         return all(u.op == "AddN" and any(self.free(e, "Slice") for e in u.data if e != op.name) for u in users)
 
+    @cached_property
+    def _events(self) -> dict[str, int]:
+        return events_before(self.view)
+
+    def _waits_for_all_of(self, concat: Op, op: Op) -> bool:
+        """Whether an op waits for every asynchronous op already that the rest of what is side by side does."""
+        return not self._events[concat.name] & ~self._events[op.name]
+
     def _leads_to(self, concat: Op, names: set[str]) -> bool:
         """Whether what is side by side comes of one of these."""
         todo, seen = [concat.name], set[str]()
         while todo:
             name = todo.pop()
-            op = self.view.ops.get(name)
+            op = self.view.ops.get(name) or self.made.get(name)
             if name in names:
                 return True
             if name not in seen and op is not None:
