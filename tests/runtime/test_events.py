@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import sys
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -141,3 +143,70 @@ def test_many_threads_lose_nothing() -> None:
 
 def _event(_: int) -> threading.Event:
     return threading.Event()
+
+
+@pytest.mark.parametrize("way", ["put", "put_short"])
+@pytest.mark.parametrize("sleeps", [False, True])
+def test_ctrl_c_anywhere_leaves_no_lock_taken_and_nothing_asleep(way: str, sleeps: bool) -> None:
+    """Wherever the interpreter looks for signals: where a function begins, and after a call into C."""
+    before = sys.getprofile()
+    for at in range(1000):
+        events, over, calls = Events("e", lambda: math.inf, lambda: None), threading.Event(), [0]
+        if sleeps:
+            events.put(over.set)
+            assert over.wait(20)
+            over.clear()
+
+        def profile(frame: Any, kind: str, of: Any, calls: list[int] = calls, at: int = at) -> None:
+            if kind in ("call", "c_return") and of is not sys.setprofile:
+                calls[0] += 1
+                if calls[0] > at:
+                    raise KeyboardInterrupt
+
+        interrupted = False
+        try:
+            sys.setprofile(profile)
+            getattr(events, way)(_nothing)
+            sys.setprofile(before)
+        except (KeyboardInterrupt, RuntimeError):  # such as Thread.start makes of it
+            interrupted = True
+        finally:
+            sys.setprofile(before)
+        assert _until(lambda events=events: not events._events), f"call {at}: what was put is not done"  # type: ignore[misc]
+        other = threading.Thread(target=events.put_short, args=(over.set,), daemon=True)
+        other.start()
+        assert over.wait(5), f"call {at}: a lock is taken"
+        events.close(lambda: None)
+        assert _until(lambda events=events: events.thread is None), f"call {at}: the thread has not ended"  # type: ignore[misc]
+        if not interrupted:
+            return
+    raise AssertionError("it was never done without being interrupted")
+
+
+def test_the_thread_ends_where_something_short_comes_to_one_that_is_closed() -> None:
+    events = Events("e", lambda: math.inf, lambda: None)
+    events.put(_nothing)
+    events.close(lambda: None)
+    assert _until(lambda: events.thread is None)
+    events.put_short(time.sleep, 0.1)  # meanwhile another thread starts
+    assert _until(lambda: events.thread is None)
+
+
+def test_a_look_in_a_million_years_is_waited_for() -> None:
+    events, over = Events("e", lambda: time.monotonic() + 3e13, lambda: None), threading.Event()
+    events.put(_nothing)
+    time.sleep(0.05)  # the thread goes to sleep
+    events.put(over.set)
+    assert over.wait(5)
+    events.close(lambda: None)
+
+
+def _nothing() -> None:
+    """An event."""
+
+
+def _until(holds: Callable[[], bool], within_s: float = 5.0) -> bool:
+    end = time.monotonic() + within_s
+    while not (held := holds()) and time.monotonic() < end:
+        time.sleep(0.001)
+    return held

@@ -9,12 +9,15 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
+from queue import Empty, SimpleQueue
 from typing import Any
 
 import numpy as np
 
 _CLOSE_S = 1.0
 _AGAIN_S = 0.2
+_LONGEST_S = 3600.0  # that the thread sleeps: the clock's types have an end, and a program's deadlines may have none
 _IN_A_ROW = 8  # events that a thread does on its way, before it leaves the rest to the one that is there for them
 
 _log = logging.getLogger(__name__)
@@ -28,7 +31,8 @@ class Events:
     def __init__(self, name: str, look: Callable[[], float], interrupted: Callable[[], None]):
         self._name, self._look, self._interrupted = name, look, interrupted
         self._events: deque[_Event] = deque()
-        self._wake = threading.Condition(threading.Lock())
+        self._lock = threading.Lock()
+        self._calls: SimpleQueue[None] = SimpleQueue()  # wake the thread: one call into C, which Ctrl-C does not cut
         self._owner: object | None = None  # who does an event now
         self._due = self._sleeps_until = math.inf  # what `look` has said last, and had when the thread went to sleep
         self.thread: threading.Thread | None = None
@@ -40,14 +44,14 @@ class Events:
 
     def put(self, handler: Callable[..., None], *arguments: Any) -> None:
         """For the thread."""
-        with self._wake:  # else the thread could end, of one that is closed, before it has seen this
+        with self._lock:  # else the thread could end, of one that is closed, before it has seen this
             self._add((handler, arguments, False))
 
     def put_short(self, handler: Callable[..., None], *arguments: Any) -> None:
         """As `put`; done before this returns, by this thread, where nobody does anything now."""
         event, me = (handler, arguments, True), object()
         try:
-            with self._wake:
+            with self._lock:
                 if self._owner is not None or self._events:
                     self._add(event)
                     return
@@ -70,7 +74,7 @@ class Events:
     def close(self, last: Callable[[], None]) -> None:
         """Do `last` and end. Waits for that a second at most."""
         done = threading.Event()
-        with self._wake:
+        with self._lock:
             thread = self.thread
             if thread is None:
                 self.closed = True
@@ -88,34 +92,44 @@ class Events:
 
     def _add(self, event: _Event) -> None:
         self._have_thread()
-        self._events.append(event)
         if self._owner is None:
-            self._wake.notify()
+            self._call()
+        self._events.append(event)  # last, or Ctrl-C may leave it there with nobody awake who waits for the lock
+
+    def _call(self) -> None:
+        """The thread, which looks with the lock held, if it is not about to do so."""
+        if self._calls.empty():
+            self._calls.put(None)
 
     def _have_thread(self) -> None:
         if self.thread is None:
-            self.thread = threading.Thread(target=self._run, name=self._name, daemon=True)
-            self.thread.start()
+            thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+            thread.start()
+            self.thread = thread  # which waits for the lock; Ctrl-C may have come before
 
     def _do_here(self, event: _Event) -> None:
         """This one and a few more that come meanwhile, if they are short."""
         with np.errstate(all="ignore"):  # sums of what is not finite are no warnings, as in steps
             self._do(event)
             for _ in range(_IN_A_ROW):
-                with self._wake:
+                with self._lock:
                     if not (self._events and self._events[0][2]):
                         return
                     event = self._events.popleft()
                 self._do(event)
 
     def _hand_over(self) -> None:
-        """Wake the thread, if there is something for it, or less time than it thinks."""
-        with self._wake:
-            if self._events or self._due < self._sleeps_until:
-                self._wake.notify()
+        """Wake the thread, if there is something for it, or less time than it thinks, or it is to end."""
+        with self._lock:
+            if self._events or self.closed or self._due < self._sleeps_until:
+                self._call()
 
     def _run(self) -> None:
         np.seterr(all="ignore")  # of this thread
+        with self._lock:
+            if self.thread not in (None, threading.current_thread()):
+                return
+            self.thread = threading.current_thread()
         while (event := self._next()) is not None:
             self._do(event)
             del event  # the memory of a chunk goes back to its sender now
@@ -123,8 +137,8 @@ class Events:
 
     def _next(self) -> _Event | None:
         """Waits for what is to be done; nothing, once it is closed: the thread ends. What may come yet gets another."""
-        with self._wake:
-            while True:
+        while True:
+            with self._lock:
                 left_s = None
                 if self._owner is None:
                     left_s = None if self._due == math.inf else max(0.0, self._due - time.monotonic())
@@ -135,7 +149,8 @@ class Events:
                         self.thread = None
                         return None
                 self._sleeps_until = math.inf if left_s is None else self._due
-                self._wake.wait(left_s)
+            with suppress(Empty):
+                self._calls.get(timeout=_LONGEST_S if left_s is None else min(left_s, _LONGEST_S))
 
     def _do(self, event: _Event) -> None:
         """Whatever it raises, what comes next is done: nobody else would do it."""
