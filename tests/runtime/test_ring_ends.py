@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 from collections import deque
 from collections.abc import Callable
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 from sparkflow_runtime.resources import rings, small_reductions
 from sparkflow_runtime.resources.collectives import Collectives
 from sparkflow_runtime.resources.groups import Request
+from sparkflow_runtime.resources.known_groups import KnownGroups
 from sparkflow_runtime.resources.rings import Broadcast, Place, Ring, Send
 from sparkflow_runtime.resources.small_reductions import reduction
 from sparkflow_runtime.wire.errors import AbortedError, OpError, UnavailableError
@@ -211,3 +213,37 @@ def test_a_session_of_later_begins_a_group_anew() -> None:
     net.deliver()
     net.ask(0, 2, reduce, "second")
     assert net.waits(0)
+
+
+@pytest.mark.parametrize("of, where", [(Collectives, "_begin"), (KnownGroups, "drop_if_done"), (KnownGroups, "leave")])
+def test_ctrl_c_forgets_no_other_session_s_request(of: type, where: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That the thread it ends has taken on its way."""
+    member, told, ended = Collectives("/job:worker/replica:0/task:0"), list[Any](), threading.Event()
+
+    def done(error: OpError | None, outputs: Any) -> None:
+        told.append(error)
+        ended.set()
+
+    def reduce(place: Place, send: Send) -> Ring:
+        if where == "leave":
+            raise ValueError("no such ring")
+        return reduction(place, send, np.ones(3))
+
+    def interrupted(*_: Any) -> None:
+        monkeypatch.undo()
+        raise KeyboardInterrupt
+
+    def takes_other() -> None:
+        other = threading.Thread(target=member.start, args=(Request("r", 1, 1, 1, reduce, done),))
+        other.start()
+        other.join(20)
+
+    first = threading.Event()
+    member.start(Request("first", 1, 1, 2, lambda p, s: reduction(p, s, np.ones(3)), lambda *_: first.set()))
+    assert first.wait(20)  # the group stands
+    monkeypatch.setattr(of, where, interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        member._events.put_short(takes_other)
+    assert ended.wait(5)
+    assert isinstance(told[0], AbortedError) and "was interrupted" in str(told[0])
+    member.close()

@@ -565,3 +565,37 @@ def test_a_group_is_described_as_it_forms(monkeypatch: pytest.MonkeyPatch) -> No
     members = {"/job:worker/task:0": 7, "/job:worker/task:1": 8}
     own._formed("/job:worker/task:0", {"group": 1, "generation": 5, "members": members})
     assert "waits for data of /job:worker/task:1" in seen[-1]
+
+
+@pytest.mark.parametrize("begun", [1, 2, 3])
+def test_ctrl_c_before_a_collective_begins_is_told(workers: Any, begun: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Be it the step's last one: the others would wait for it, and this member for their first."""
+    servers, real, starts = workers(2), collectives.Collectives.start, [0]
+
+    def start(own: collectives.Collectives, request: Request) -> Any:
+        if own.name.endswith("1"):
+            starts[0] += 1
+            if starts[0] == 3 + begun:
+                raise KeyboardInterrupt
+        return real(own, request)
+
+    monkeypatch.setattr(collectives.Collectives, "start", start)
+
+    def one(rank: int) -> list[Any]:
+        with tf.Graph().as_default() as graph, tf.device(f"/job:worker/task:{rank}"):
+            total = tf.ones([3])
+            for instance in range(3):
+                total = collective.all_reduce(total, 2, 1, instance, timeout=20)
+            told: list[Any] = []
+            with tf.Session(servers[rank].target, graph) as session:
+                while len(told) < 4:
+                    try:
+                        told.append(session.run(total)[0])
+                    except (tf.errors.AbortedError, KeyboardInterrupt) as error:
+                        told.append(type(error))
+        return told
+
+    with ThreadPoolExecutor(2) as threads:
+        first, second = threads.map(one, range(2), timeout=WAIT_S)
+    assert first == [8.0, tf.errors.AbortedError, 8.0, 8.0]
+    assert second == [8.0, KeyboardInterrupt, 8.0, 8.0]

@@ -53,6 +53,7 @@ def _start(
             step.on_cancel(partial(_left, weakref.ref(step)))
         step.collectives.append((own, group, node.session))
     cancel = own.start(request)
+    step.begun += 1  # now: Ctrl-C may come before anything has begun
     token.append(step.on_cancel(cancel, lambda: own.describe(request)))
     if over:  # before there was a token to see
         step.off_cancel(token[0])
@@ -62,7 +63,7 @@ def _left(failed: weakref.ref[Any], error: OpError) -> None:
     """A step has failed after some of its collectives had begun: the others may wait for the rest, and what its task
     does next is not that. Where none had, they wait for its next step, and where all had, for nothing."""
     step = failed()
-    if step is not None and len(step.collectives) < step.plan.collectives:
+    if step is not None and step.begun < step.plan.collectives:
         for own, group, session in dict.fromkeys(step.collectives):
             own.leave(group, session, error)
 

@@ -29,7 +29,7 @@ import numpy as np
 
 from sparkflow_runtime.resources.chunk_messages import DATA, SHORT_BYTES, Header, Push, is_short, lost, to_neighbour
 from sparkflow_runtime.resources.events import Events
-from sparkflow_runtime.resources.groups import Group, Leader, Progress, Request, as_op_error, by_number
+from sparkflow_runtime.resources.groups import Group, Leader, Progress, Request, Untold, as_op_error, by_number
 from sparkflow_runtime.resources.known_groups import KnownGroups
 from sparkflow_runtime.resources.missing import Away, Missing
 from sparkflow_runtime.resources.overdue import Overdue
@@ -79,6 +79,7 @@ class Collectives:
             name, self._groups, self._leading, self._may_join, lambda task, told: self._tell_quietly(task, WHO, told),
             lambda task, told: self._tell_quietly(task, ANSWER, told), lambda *call: self._give_up(*call),
         )  # fmt: skip
+        self._untold = Untold()
         self._events = Events(f"sparkflow-rings {name}", self._look, self._interrupted)
         self._put = self._events.put
 
@@ -87,6 +88,7 @@ class Collectives:
     def start(self, request: Request) -> Callable[[OpError], None]:
         """Begin; returns what cancels it (and with it the group, since the others would wait)."""
         put = self._events.put_short if request.nbytes <= SHORT_BYTES else self._put
+        self._untold.add(request)
         put(self._begin, request)
         return lambda error: self._put(self._cancel, request, error)
 
@@ -147,29 +149,29 @@ class Collectives:
 
     def _interrupted(self) -> None:
         """In the middle of something here: nobody knows what the others still have to get."""
+        error = AbortedError(f"{self.name} was interrupted")
         for group in self._groups.all():
-            self._give_up(group, AbortedError(f"{self.name} was interrupted"))
+            self._give_up(group, error)
+        self._untold.end(error)
 
     # ------------------------------------------------------------------ a request's way
 
     def _begin(self, request: Request) -> None:
+        if request not in self._untold:
+            return
         self._overdue.note(request)
         if self._events.closed:
-            request.done(CancelledError(f"{request}: {self.name} stopped"), ())
-            return
+            return request.done(CancelledError(f"{request}: {self.name} stopped"), ())
         if 0 < (most := self._most()) < request.group_size:
-            request.done(request.too_large(most), ())
-            return
+            return request.done(request.too_large(most), ())
         group = self._groups.to_begin_in(request)
         if group is None and (error := self._groups.untold(request)) is not None:
-            request.done(error, ())
-            return
+            return request.done(error, ())
         if group is None:
             group = Group(request.group_key, request.group_size, next(self._nonces), self._leader_name())
             self._groups.current[request.group_key] = group
             group.waiting.append(request)
-            self._join(group)
-            return
+            return self._join(group)
         if group.size != request.group_size:
             message = f"{request}: group_size {request.group_size}, and the group has {group.size} members"
             request.done(InvalidArgumentError(message), ())
@@ -320,8 +322,7 @@ class Collectives:
     def _aborted(self, peer: str, fields: Fields) -> None:
         key, generation = fields["group"], int(fields["generation"])
         self._leading.forget(key, peer, generation, fields.get("nonce"))
-        group = self._groups.of(key, generation)
-        if group is not None:
+        if (group := self._groups.of(key, generation)) is not None:
             group.left[peer] = Progress.read(fields.get("done"))
             self._fail(group, from_dict(fields["error"]))
         else:
@@ -336,8 +337,7 @@ class Collectives:
                 group.join_at, group.away_since = time.monotonic() + _DIAL_AGAIN_S, None  # back, it would know nobody
 
     def _told_of_lost(self, peer: str, fields: Fields) -> None:
-        group = self._groups.of(fields["group"], int(fields["generation"]))
-        if group is not None:
+        if (group := self._groups.of(fields["group"], int(fields["generation"]))) is not None:
             self._without(group, str(fields["who"]), str(fields["why"]), bool(fields["settled"]))
         else:
             self._groups.keep(fields["group"], int(fields["generation"]), (self._told_of_lost, (peer, fields)))

@@ -27,8 +27,8 @@ Done = Callable[[OpError | None, Sequence[Any]], None]
 
 @dataclass(eq=False)
 class Request:
-    """One use of one collective. make(place, send): its ring. done(error, outputs): told once, from any thread. nbytes:
-    of what this member gives."""
+    """One use of one collective. make(place, send): its ring. done(error, outputs): told once, from any thread; after
+    Ctrl-C maybe twice. nbytes: of what this member gives."""
 
     name: str
     group_key: int
@@ -67,6 +67,31 @@ class Request:
             f"{self}: group_size {self.group_size}, and there {'is' if most == 1 else 'are'} {tasks} at all: the group "
             "could never be complete. Take the number of tasks that have this collective"
         )
+
+
+class Untold:
+    """Requests that have not been told how they ended. Where Ctrl-C breaks off what a thread does on its way, none of
+    another session may be forgotten with it."""
+
+    def __init__(self) -> None:
+        self._requests: set[Request] = set()
+
+    def __contains__(self, request: Request) -> bool:
+        return request in self._requests
+
+    def add(self, request: Request) -> None:
+        told = request.done
+
+        def done(error: OpError | None, outputs: Sequence[Any]) -> None:
+            told(error, outputs)
+            self._requests.discard(request)  # then: rather twice than never
+
+        request.done = done
+        self._requests.add(request)
+
+    def end(self, error: OpError) -> None:
+        for request in self._requests.copy():
+            request.done(type(error)(None, None, f"{request}: {error.message}"), ())
 
 
 @dataclass(frozen=True)

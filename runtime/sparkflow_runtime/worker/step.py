@@ -71,7 +71,7 @@ class Step:
         self.asker = ""  # the task that is told what is fetched, and with it
         self.parting: list[Bundle] = []  # the last bundles for it, where nothing comes after them: its caller's list
         self._openings: dict[str, Opening] = {}
-        self.collectives: list[Any] = []  # that have begun, as their kernels note them
+        self.collectives, self.begun = list[Any](), 0  # as their kernels note them before they begin; and then
         self._next_token = 0
         self.elsewhere: Elsewhere | None = None  # where its units run, if not in the threads that make them ready
         self._longest_s = 0.0
@@ -290,7 +290,7 @@ class Step:
         if error is not None:
             self._fail(self._located(error, unit))
         with self._lock:
-            if self._waiting.pop(index, None) is None:
+            if self._waiting.pop(index, None) is None and error is None:
                 return
             if error is None:
                 unit.store(outputs, self.values)
