@@ -24,6 +24,7 @@ from sparkflow_runtime.outbox import Outbox, Sent
 from sparkflow_runtime.remote_task import RemoteTask
 from sparkflow_runtime.resources.chunk_messages import is_short
 from sparkflow_runtime.resources.collectives import Collectives
+from sparkflow_runtime.resources.events import may_wait
 from sparkflow_runtime.runners import Runners
 from sparkflow_runtime.served import SERVERS, place_of
 from sparkflow_runtime.threads import inter_op, limit, share, switch_often
@@ -259,7 +260,8 @@ class Server:
 
     def _push_collective(self, task: str, meta: bytes, tensors: Sequence[Any]) -> None:
         channel, unsent = self.open_channel(task), partial(self._collectives.unsent, task, meta)
-        self.outbox.push(task, channel, COLLECTIVE, meta, tensors, unsent, waits=not is_short(tensors))
+        waits = may_wait() and not is_short(tensors)
+        self.outbox.push(task, channel, COLLECTIVE, meta, tensors, unsent, waits)
 
     def _collective_leader(self) -> str:
         """What the server's config says, else the first task that is no parameter server, by the names of the jobs

@@ -18,6 +18,7 @@ import pytest
 import sparkflow as tf
 from sparkflow.ops import collective
 from sparkflow.session.server import Server
+from sparkflow_runtime.outbox import Outbox
 from sparkflow_runtime.resources import collectives, missing, rings
 from sparkflow_runtime.resources.groups import Group, Request
 from sparkflow_runtime.server import Server as RuntimeServer
@@ -599,3 +600,35 @@ def test_ctrl_c_before_a_collective_begins_is_told(workers: Any, begun: int, mon
         first, second = threads.map(one, range(2), timeout=WAIT_S)
     assert first == [8.0, tf.errors.AbortedError, 8.0, 8.0]
     assert second == [8.0, KeyboardInterrupt, 8.0, 8.0]
+
+
+def test_a_program_s_thread_does_not_wait_for_a_member_to_read(workers: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What came before it began goes on from it: to one that is stopped, maybe, and the step has a deadline."""
+    servers, shape, waited = workers(3), (3 << 20,), set[str]()
+
+    class Noted(Outbox):
+        def push(self, *arguments: Any) -> None:
+            if arguments[-1]:
+                waited.add(threading.current_thread().name)
+            super().push(*arguments)
+
+    def build(rank: int) -> Any:
+        formed = collective.all_reduce(tf.ones([3]), 3, 1, 1)
+        with tf.control_dependencies([formed, *([tf.py_func(late, [], tf.int32)] if rank == 1 else ())]):
+            x = tf.ones(shape)
+        if rank == 0:
+            return collective.broadcast_send(x, shape, tf.float32, 3, 1, 2)[:3]
+        with tf.control_dependencies([x]):
+            return collective.broadcast_recv(shape, tf.float32, 3, 1, 2)[:3]
+
+    def late() -> np.int32:
+        """When chunks have come."""
+        known, end = servers[1]._runtime._collectives._groups, time.monotonic() + WAIT_S
+        while not known.current[1].early and time.monotonic() < end:
+            time.sleep(0.01)
+        return np.int32(0)
+
+    for server in servers:
+        monkeypatch.setattr(server._runtime.outbox, "__class__", Noted)
+    assert all(np.all(result == 1) for result in each(servers, build))
+    assert waited and all(name.startswith("sparkflow-rings") for name in waited)

@@ -21,7 +21,13 @@ _LONGEST_S = 3600.0  # that the thread sleeps: the clock's types have an end, an
 _IN_A_ROW = 8  # events that a thread does on its way, before it leaves the rest to the one that is there for them
 
 _log = logging.getLogger(__name__)
+_OWN = threading.local()
 _Event = tuple[Callable[..., None], tuple[Any, ...], bool]
+
+
+def may_wait() -> bool:
+    """Whether this thread does events alone: any other, that does one on its way, has a deadline of its own to keep."""
+    return getattr(_OWN, "runs", False)
 
 
 class Events:
@@ -126,6 +132,7 @@ class Events:
 
     def _run(self) -> None:
         np.seterr(all="ignore")  # of this thread
+        _OWN.runs = True
         with self._lock:
             if self.thread not in (None, threading.current_thread()):
                 return
