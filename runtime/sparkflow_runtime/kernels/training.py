@@ -150,8 +150,9 @@ def scalars_of(node: Node, inputs: Sequence[Any], others: set[int]) -> list[Any]
     scalars = [value for i, value in enumerate(inputs) if i not in others]
     for value in scalars:
         if getattr(value, "shape", ()) != ():
+            op = said(node.attrs.get("op", node.op))  # of one that stands for several: what they are
             raise InvalidArgumentError(
-                f"{node.op}: learning rate and other factors are scalars, got shape {show(np.shape(value))}"
+                f"{op}: learning rate and other factors are scalars, got shape {show(np.shape(value))}"
             )
     return scalars
 
@@ -176,7 +177,7 @@ def check_rows(
     _check_same_shape(op, refs, held, held[0].shape)
     if not held[0].shape or len(indices) != 1 or grad != indices + held[0].shape[1:]:
         raise InvalidArgumentError(
-            f"{op}: grad must have shape indices.shape + var.shape[1:], got grad {show(grad)}, "
+            f"{said(op)}: grad must have shape indices.shape + var.shape[1:], got grad {show(grad)}, "
             f"indices {show(indices)}, var {refs[0].name!r} {show(held[0].shape)}"
         )
 

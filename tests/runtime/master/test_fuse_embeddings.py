@@ -323,3 +323,16 @@ def test_rows_of_ids_that_are_no_vector(dims: Any, axis: int) -> None:
                     expected = np.zeros_like(table)
                     expected[value] = 8 * table[value]
                     np.testing.assert_allclose(grad, expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("sparse", [True, False])
+def test_a_rate_that_is_no_number_is_told_of_the_optimizers_op(graph: Any, sparse: bool) -> None:
+    rate = tf.placeholder(tf.float32, None)
+    tables = [tf.get_variable(f"t{k}", [3, 2]) for k in range(2)]
+    used = [tf.nn.embedding_lookup(t, [1, 2]) for t in tables] if sparse else tables
+    train = tf.train.RMSPropOptimizer(rate).minimize(tf.add_n([tf.reduce_sum(tf.square(t)) for t in used]))
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        op = "SparseApplyRMSProp" if sparse else "ApplyRMSProp"
+        with pytest.raises(tf.errors.InvalidArgumentError, match=rf"^{op}: learning rate .* got shape \[1\]"):
+            session.run(train, {rate: [0.1]})
