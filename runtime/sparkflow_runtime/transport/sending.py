@@ -162,10 +162,16 @@ class Sender:
 
     def _post(self, frame: _Frame) -> None:
         self._owed.appendleft(frame)  # before what comes meanwhile
-        while not self._send(frame, 0.0, _DONTWAIT):
-            if frame.keep(_PART_BYTES):  # part by part, for a peer that reads meanwhile is to see that this end lives
-                return
-        self._owed.popleft()
+        try:
+            while not self._send(frame, 0.0, _DONTWAIT):
+                if frame.keep(_PART_BYTES):  # part by part: a peer that reads meanwhile is to see that this end lives
+                    return
+            self._owed.popleft()
+        except OSError:
+            raise
+        except BaseException:
+            self._leave(frame)
+            raise
 
     def offer(self, frame: bytes) -> None:
         """Sends a small frame if nobody is sending: bytes under way say as much as a heartbeat."""

@@ -130,6 +130,22 @@ class Interrupted(BaseException):
     """As KeyboardInterrupt, which would end the tests."""
 
 
+def test_the_rest_of_an_interrupted_post_is_sent_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The arrays are the caller's again."""
+
+    def interrupt() -> None:
+        raise Interrupted
+
+    monkeypatch.setattr(sending, "_JOIN_BYTES", 0)  # the kernel gets the caller's arrays
+    narrow, frame = Narrow(interrupt), np.arange(100, dtype=np.uint8)
+    sender, before = Sender(narrow, "peer", 1 << 20), frame.tobytes()  # type: ignore[arg-type]
+    with pytest.raises(Interrupted):
+        sender.post([frame], 100)
+    frame[:] = 7
+    assert told(narrow, 100) == before
+    sender.stop()
+
+
 def test_an_interrupted_send_leaves_whole_frames(pair: tuple[socket.socket, socket.socket]) -> None:
     """A signal's exception comes at any point of a send: what has left of the frame is ended by its rest, before
     anything else is sent. No signal is set for every third frame: however slow the machine, some are sent whole."""
