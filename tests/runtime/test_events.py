@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
 from sparkflow_runtime.resources.events import Events
+from tests.interrupts import interrupted
 
 
 def test_an_error_ends_nothing(caplog: pytest.LogCaptureFixture) -> None:
@@ -100,12 +101,12 @@ def test_ctrl_c_in_a_short_event_is_told() -> None:
     """Whatever it broke off: what comes later is still done."""
     told, after = threading.Event(), threading.Event()
 
-    def interrupted() -> None:
+    def cut() -> None:
         raise KeyboardInterrupt
 
     events = Events("e", lambda: math.inf, told.set)
     with pytest.raises(KeyboardInterrupt):
-        events.put_short(interrupted)
+        events.put_short(cut)
     assert told.wait(20)
     events.put_short(after.set)
     assert after.wait(20)
@@ -149,36 +150,26 @@ def _event(_: int) -> threading.Event:
 @pytest.mark.parametrize("sleeps", [False, True])
 def test_ctrl_c_anywhere_leaves_no_lock_taken_and_nothing_asleep(way: str, sleeps: bool) -> None:
     """Wherever the interpreter looks for signals: where a function begins, and after a call into C."""
-    before = sys.getprofile()
     for at in range(1000):
-        events, over, calls = Events("e", lambda: math.inf, lambda: None), threading.Event(), [0]
+        events, over, done = Events("e", lambda: math.inf, lambda: None), threading.Event(), list[int]()
         if sleeps:
             events.put(over.set)
             assert over.wait(20)
             over.clear()
 
-        def profile(frame: Any, kind: str, of: Any, calls: list[int] = calls, at: int = at) -> None:
-            if kind in ("call", "c_return") and of is not sys.setprofile:
-                calls[0] += 1
-                if calls[0] > at:
-                    raise KeyboardInterrupt
-
-        interrupted = False
-        try:
-            sys.setprofile(profile)
+        def bring(events: Events = events, done: list[int] = done) -> None:
             getattr(events, way)(_nothing)
-            sys.setprofile(before)
-        except (KeyboardInterrupt, RuntimeError):  # such as Thread.start makes of it
-            interrupted = True
-        finally:
-            sys.setprofile(before)
+            done.append(1)
+
+        with suppress(RuntimeError):  # such as Thread.start makes of it
+            interrupted(bring, at)
         assert _until(lambda events=events: not events._events), f"call {at}: what was put is not done"  # type: ignore[misc]
         other = threading.Thread(target=events.put_short, args=(over.set,), daemon=True)
         other.start()
         assert over.wait(5), f"call {at}: a lock is taken"
         events.close(lambda: None)
         assert _until(lambda events=events: events.thread is None), f"call {at}: the thread has not ended"  # type: ignore[misc]
-        if not interrupted:
+        if done:
             return
     raise AssertionError("it was never done without being interrupted")
 
