@@ -23,6 +23,7 @@ from sparkflow_runtime.resources import collectives, missing, rings
 from sparkflow_runtime.resources.groups import Group, Request
 from sparkflow_runtime.server import Server as RuntimeServer
 from sparkflow_runtime.wire.cluster import ClusterSpec
+from sparkflow_runtime.worker.step import Step
 
 WAIT_S = 30.0
 
@@ -632,3 +633,22 @@ def test_a_program_s_thread_does_not_wait_for_a_member_to_read(workers: Any, mon
         monkeypatch.setattr(server._runtime.outbox, "__class__", Noted)
     assert all(np.all(result == 1) for result in each(servers, build))
     assert waited and all(name.startswith("sparkflow-rings") for name in waited)
+
+
+def test_ctrl_c_as_a_wait_gives_up_its_lock_is_ctrl_c(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The `with` around it ends a lock that nobody holds, and says so instead."""
+
+    def interrupted(step: Step, timeout_s: float | None) -> None:
+        with step._lock:
+            step._wake._release_save()  # type: ignore[attr-defined]
+            raise KeyboardInterrupt
+
+    with tf.Graph().as_default(), tf.Session() as session:
+        queue = tf.FIFOQueue(1, [tf.int32])
+        item = queue.dequeue()
+        with monkeypatch.context() as patch:
+            patch.setattr(Step, "_run", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                session.run(item)
+        session.run(queue.enqueue(3))
+        assert session.run(item) == 3

@@ -49,6 +49,8 @@ class StepRun:
             self._await_others(deadline, timeout_s)
         except BaseException as error:  # Ctrl-C, wherever it comes: what still waits must take nothing any more
             self.abort(AbortedError(f"Interrupted by {type(error).__name__}"))
+            if isinstance(error, RuntimeError) and isinstance(error.__context__, KeyboardInterrupt):
+                raise error.__context__ from None  # it came in a wait that had just given up its condition's lock
             raise
         finally:
             task.rendezvous.end(self.step_id)
