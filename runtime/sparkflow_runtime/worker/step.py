@@ -28,6 +28,7 @@ from sparkflow_runtime.wire.errors import (
     ResourceExhaustedError,
 )
 from sparkflow_runtime.wire.patience import Patience
+from sparkflow_runtime.worker.cancels import call_all
 from sparkflow_runtime.worker.locate import bare, failing_node, locate
 from sparkflow_runtime.worker.straight import Halted, free
 from sparkflow_runtime.worker.units import RECEIVE, SEGMENT, SEND, WAIT, Plan, Unit, completes, enter, got, holds, leave
@@ -352,13 +353,10 @@ class Step:
 
     def _fail(self, error: OpError) -> None:
         with self._lock:
-            if self.error is not None:
-                return
-            self.error = error
-            self._stop.append(error)
-            callbacks, self._cancels = list(self._cancels.values()), {}
-        for callback in callbacks:
-            callback(error)
+            if self.error is None:
+                self.error = error
+                self._stop.append(error)
+        call_all(self._cancels, self._lock, self.error)  # also what is left of an earlier time, if Ctrl-C came
 
     def _report(self) -> None:
         with self._lock:
