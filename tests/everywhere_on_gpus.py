@@ -28,7 +28,7 @@ OF_CPUS = [  # they say which devices there are, in whose memory a value is, or 
     "tests/session/test_tracing.py::*",
 ]
 OF_GPUS = [  # no cuSOLVER, no cuFFT in the stand-in
-    *("*linalg*", "*linear_operators_more*", "*signal*", "*test_orthogonal*", "*idct*", "*dct 3*"),
+    *("*linalg*", "*linear_operators_more*", "*signal*", "*test_orthogonal*", "*idct*", "*dct 3*", "*test_wals*"),
 ]
 
 _real = memories.count() > 0
