@@ -7,12 +7,14 @@ from typing import Any
 import pytest
 
 import sparkflow as tf
+from sparkflow_runtime.master import step_run
 from sparkflow_runtime.remote_session import RemoteSession
 from sparkflow_runtime.server import Server
 from sparkflow_runtime.transport.channel import SocketChannel
 from sparkflow_runtime.wire import sessions
 from sparkflow_runtime.wire.cluster import ClusterSpec
 from sparkflow_runtime.wire.errors import InvalidArgumentError
+from sparkflow_runtime.wire.patience import Patience
 from sparkflow_runtime.wire.protos import GraphDef, NodeDef
 from tests.interrupts import Interrupted, interrupted
 
@@ -82,3 +84,28 @@ def test_a_session_that_was_interrupted_while_it_was_opened_is_over(
     for channel in channels:
         channel._reader.join(20)  # type: ignore[attr-defined]
     assert not server._clients._sessions
+
+
+def test_a_step_that_is_interrupted_twice_takes_nothing_any_more(graph: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second time as it ends because of the first."""
+    queue = tf.FIFOQueue(2, tf.int32, [[]])
+    taken, more, size = queue.dequeue(), queue.enqueue(7), queue.size()
+    ends = 0
+
+    def again(self: Any, error: Any) -> None:
+        nonlocal ends
+        ends += 1
+        raise Interrupted
+
+    def first(self: Any, *given: Any) -> None:
+        raise Interrupted
+
+    monkeypatch.setattr(step_run.StepRun, "abort", again)
+    monkeypatch.setattr(Patience, "at_most", first)  # as it begins to wait
+    with tf.Session() as session:
+        with pytest.raises(Interrupted):
+            session.run(taken)
+        monkeypatch.undo()
+        session.run(more)
+        assert ends == 1 and session.run(size) == 1
+        assert session.run(taken) == 7

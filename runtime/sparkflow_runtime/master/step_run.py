@@ -48,7 +48,12 @@ class StepRun:
                 self._run_own(own, timeout_s)
             self._await_others(deadline, timeout_s)
         except BaseException as error:  # Ctrl-C, wherever it comes: what still waits must take nothing any more
-            self.abort(AbortedError(f"Interrupted by {type(error).__name__}"))
+            interrupted = AbortedError(f"Interrupted by {type(error).__name__}")
+            try:
+                self.abort(interrupted)
+            finally:  # it may come again
+                if self._own_step is not None:
+                    self._own_step.cancel(interrupted)
             if isinstance(error, RuntimeError) and isinstance(error.__context__, KeyboardInterrupt):
                 raise error.__context__ from None  # it came in a wait that had just given up its condition's lock
             raise
