@@ -137,20 +137,25 @@ def test_training_is_the_same(cluster: Any, how: str, kind: str) -> None:
         np.testing.assert_allclose(one, other, rtol=5e-4, atol=5e-5)
 
 
-@pytest.mark.parametrize("how", WRITTEN)
-def test_in_one_process(how: str) -> None:
-    """Rows that lie side by side for one are taken from there by the other."""
+def check_in_one_process(written: Callable[[Any, Any], Any]) -> None:
+    """Three steps with the passes and three without give the same."""
     found, rng = [], np.random.default_rng(3)
     ids, dense = rng.integers(0, 30, (50, COUNT)), rng.standard_normal((50, 5))
     for on in (True, False):
         with tf.Graph().as_default(), tf.Session(config=config(on)) as session:
-            model = Model(WRITTEN[how], 0)
+            model = Model(written, 0)
             train = tf.train.AdagradOptimizer(0.1).minimize(model.loss)
             session.run(tf.global_variables_initializer())
             losses = [session.run([model.loss, train], {model.ids: ids, model.dense: dense})[0] for _ in range(3)]
             found.append([losses, *session.run(tf.trainable_variables())])
     for one, other in zip(*found, strict=True):
         np.testing.assert_allclose(one, other, rtol=2e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("how", WRITTEN)
+def test_in_one_process(how: str) -> None:
+    """Rows that lie side by side for one are taken from there by the other."""
+    check_in_one_process(WRITTEN[how])
 
 
 @pytest.mark.parametrize("why", ["factors", "some", "before"])
@@ -164,18 +169,7 @@ def test_penalties_that_are_not_one(graph: Any, why: str) -> None:
         beside = dense + sum(tf.gradients(penalty, rows))[:, :5] if why == "before" else dense
         return layer(tf.concat([*rows, beside], 1)) + 0.3 * penalty
 
-    found = []
-    rng = np.random.default_rng(3)
-    ids, dense = rng.integers(0, 30, (50, COUNT)), rng.standard_normal((50, 5))
-    for on in (True, False):
-        with tf.Graph().as_default(), tf.Session(config=config(on)) as session:
-            model = Model(written, 0)
-            train = tf.train.AdagradOptimizer(0.1).minimize(model.loss)
-            session.run(tf.global_variables_initializer())
-            losses = [session.run([model.loss, train], {model.ids: ids, model.dense: dense})[0] for _ in range(3)]
-            found.append([losses, *session.run(tf.trainable_variables())])
-    for one, other in zip(*found, strict=True):
-        np.testing.assert_allclose(one, other, rtol=2e-5, atol=1e-6)
+    check_in_one_process(written)
 
 
 def test_columns_of_several_matrices_are_summed_each_at_once(graph: Any) -> None:

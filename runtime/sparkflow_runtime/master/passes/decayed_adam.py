@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sparkflow_runtime.master.passes.joined_updates import SUMS, Finder, Found, both_ways
+from sparkflow_runtime.master.passes.joined_updates import Finder, Found, both_ways
 from sparkflow_runtime.master.passes.view import Op, View
 from sparkflow_runtime.wire.devices import on_cpu
 
@@ -41,24 +41,17 @@ class _Adam(Finder):
     def at(self, update: Op) -> Found | None:
         if update.name not in self.view.free or len(update.data) != 2:
             return None
-        quotient = self.own(update, update.data[1], ("RealDiv",))
-        step = quotient and self.own(update, quotient.data[0], ("Mul",))
-        bottom = quotient and self.own(update, quotient.data[1], SUMS)
-        if not quotient or not step or not bottom:
-            return None
-        for rate, m_edge in both_ways(step):
-            for root_edge, epsilon in both_ways(bottom):
-                root = self.own(update, root_edge, ("Sqrt",))
-                m = self._moment(update, m_edge)
-                v = self._moment(update, root.data[0]) if root and m else None
-                if root and m and v and self._fit(update, m, v, rate, epsilon):
-                    data = [update.data[0], m.slot, v.slot, rate, m.factor, v.factor, epsilon]
-                    members, ids = [quotient, step, bottom, root, *m.members, *v.members], m.added.data[1]
-                    scaled = self._scaled(update, m, v)
-                    if scaled is None:
-                        return update, "_ApplyDecayedAdam", [*data, ids, m.rows, v.rows], members
-                    factors, grad, more = scaled
-                    return update, "_SparseApplyDecayedAdam", [*data, *factors, grad, ids], [*members, *more]
+        for move in self.moves(update, update.data[1]):
+            m = self._moment(update, move.m)
+            v = self._moment(update, move.v) if m else None
+            if m and v and self._fit(update, m, v, move.rate, move.epsilon):
+                data = [update.data[0], m.slot, v.slot, move.rate, m.factor, v.factor, move.epsilon]
+                members, ids = [*move.members, *m.members, *v.members], m.added.data[1]
+                scaled = self._scaled(update, m, v)
+                if scaled is None:
+                    return update, "_ApplyDecayedAdam", [*data, ids, m.rows, v.rows], members
+                factors, grad, more = scaled
+                return update, "_SparseApplyDecayedAdam", [*data, *factors, grad, ids], [*members, *more]
         return None
 
     def _scaled(self, update: Op, m: _Moment, v: _Moment) -> tuple[list[str], str, list[Op]] | None:

@@ -4,12 +4,25 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 from sparkflow_runtime.master.passes.view import Op, View, in_order
 
 _VARIABLES = ("VariableV2", "Variable")
 SUMS = ("Add", "AddV2")
 Found = tuple[Op, str, list[str], list[Op]]  # the op that stays, what it is to be, its inputs, the ops that go
+
+
+class Move(NamedTuple):
+    """rate * m / (sqrt(v) + epsilon): its edges, the product, the root, and all of its ops."""
+
+    rate: str
+    m: str
+    v: str
+    epsilon: str
+    step: Op
+    root: Op
+    members: list[Op]
 
 
 class Finder:
@@ -52,6 +65,17 @@ class Finder:
     def may_go(self, user: Op, op: Op) -> bool:
         free = op.name in self.view.free and op.name not in self.kept and op.name not in self.view.feeds
         return free and self.view.same_place(op, user)
+
+    def moves(self, update: Op, moved: str) -> Iterator[Move]:
+        """What an edge of an update is, if it is that, in each way that it can be read."""
+        quotient = self.own(update, moved, ("RealDiv",))
+        step = quotient and self.own(update, quotient.data[0], ("Mul",))
+        bottom = quotient and self.own(update, quotient.data[1], SUMS)
+        if quotient and step and bottom:
+            for rate, m in both_ways(step):
+                for root_edge, epsilon in both_ways(bottom):
+                    if root := self.own(update, root_edge, ("Sqrt",)):
+                        yield Move(rate, m, root.data[0], epsilon, step, root, [quotient, step, bottom, root])
 
     def waits_longer(self, update: Op, op: Op) -> bool:
         """Whether all that waits for an op waits for the update too."""

@@ -39,19 +39,13 @@ class _LazyAdam(Finder):
         if update.name not in self.view.free or not self._are_distinct(update.data[1]):
             return None
         table, ids, moved = update.data
-        quotient = self.own(update, moved, ("RealDiv",))
-        step = quotient and self.own(update, quotient.data[0], ("Mul",))
-        bottom = quotient and self.own(update, quotient.data[1], SUMS)
-        if not quotient or not step or not bottom:
-            return None
-        for rate, m_edge in both_ways(step):
-            for root_edge, epsilon in both_ways(bottom):
-                root = self.own(update, root_edge, ("Sqrt",))
-                m = self._moment(update, step, m_edge, ids, squared=False)
-                v = self._moment(update, root, root.data[0], ids, squared=True) if root and m else None
-                if root and m and v and m.grad == v.grad and self._fit(update, m, v, rate, epsilon):
-                    data = [table, m.slot, v.slot, rate, m.factor, v.factor, epsilon, m.keep, v.keep, m.grad, ids]
-                    return update, "_SparseApplyLazyAdam", data, [quotient, step, bottom, root, *m.members, *v.members]
+        for move in self.moves(update, moved):
+            m = self._moment(update, move.step, move.m, ids, squared=False)
+            v = self._moment(update, move.root, move.v, ids, squared=True) if m else None
+            if m and v and m.grad == v.grad and self._fit(update, m, v, move.rate, move.epsilon):
+                factors = [move.rate, m.factor, v.factor, move.epsilon, m.keep, v.keep]
+                data, members = [table, m.slot, v.slot, *factors, m.grad, ids], [*move.members, *m.members, *v.members]
+                return update, "_SparseApplyLazyAdam", data, members
         return None
 
     def _are_distinct(self, ids: str) -> bool:
