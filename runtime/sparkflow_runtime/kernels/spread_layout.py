@@ -8,4 +8,5 @@ ROWS, PLACES, WEIGHTS, SUMS, GRADIENT = range(5)
 COUNT, WIDTH = 5, 6  # distinct rows, and numbers of each
 WORDS = 8
 LINE = 64
+LANES = LINE // 4  # numbers of a vector of columns, which is a line, though of two registers on some processors
 TURNED = 8  # rows and columns of a block that is turned round; vectors of so many lanes suit narrow tables

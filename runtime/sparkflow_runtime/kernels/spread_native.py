@@ -20,6 +20,7 @@ from sparkflow_runtime.kernels.machine_build import OPTIONS, get64, pointer
 from sparkflow_runtime.kernels.spread_layout import (
     COUNT,
     GRADIENT,
+    LANES,
     LINE,
     PLACES,
     ROWS,
@@ -30,8 +31,9 @@ from sparkflow_runtime.kernels.spread_layout import (
     WORDS,
 )
 from sparkflow_runtime.kernels.spread_tiles import (
+    ACROSS,
     DEEP,
-    LANES,
+    NARROW,
     TILE,
     add,
     add_narrow,
@@ -43,9 +45,8 @@ from sparkflow_runtime.kernels.spread_tiles import (
     turn,
     turned,
 )
-from sparkflow_runtime.kernels.vectors import Vectors
 
-BYTES = Vectors(LANES).bytes
+BYTES = 4 * LANES
 _PAIR = 2 * BYTES
 
 
@@ -134,11 +135,11 @@ def _summed(places: int, height: int, dz: int, zeros: int, sums: int) -> None:
 @njit(**OPTIONS)
 def _add_to_rows(sums: int, count: int, w: int, wide: int, into: int) -> None:
     """into [count, wide] += sums times the two vectors of rows of w [columns, wide]."""
-    tiles = (count + TILE - 1) // TILE
     at = 0
     while at < wide:
         x, y = sums, into + 4 * at
         narrow = wide - at < LANES
+        tiles = (count + NARROW - 1) // NARROW if narrow else (count + TILE - 1) // TILE
         for i in range(tiles):
             mine = count // tiles + (1 if i < count % tiles else 0)
             if narrow:
@@ -162,17 +163,19 @@ def backward(
     for table in range(first, last):
         count, width, rows = _word(tables, table, COUNT), _word(tables, table, WIDTH), _word(tables, table, ROWS)
         into, wide = _word(tables, table, SUMS), (width + TURNED - 1) // TURNED * TURNED
-        made = into if wide == width else wider
+        made, tiles = into if wide == width else wider, (width + DEEP - 1) // DEEP
         if into:
             _turned_round(_word(tables, table, WEIGHTS), width, wide, step, around)
             _clear(made, count * 4 * wide)
         for pair in range(step // _PAIR):
             _summed(_word(tables, table, PLACES), height, packed + pair * height * _PAIR, zeros, sums)
-            out, at = _word(tables, table, GRADIENT) + pair * _PAIR, 0
-            while at < width:
-                deep = min(DEEP, width - at)
-                turned(deep, rows + 4 * at, 4 * width, sums, _PAIR, count, out + at * step, step)
-                at += deep
+            out = _word(tables, table, GRADIENT) + pair * _PAIR
+            for part in range(0, _PAIR, ACROSS):
+                at = 0
+                for i in range(tiles):
+                    deep = width // tiles + (1 if i < width % tiles else 0)
+                    turned(deep, rows + 4 * at, 4 * width, sums + part, _PAIR, count, out + at * step + part, step)
+                    at += deep
             if into:
                 _add_to_rows(sums, count, around + pair * 2 * LANES * 4 * wide, wide, made)
         if into and made != into:

@@ -32,6 +32,7 @@ from sparkflow_runtime.kernels.settled import Settled
 from sparkflow_runtime.kernels.spread_layout import (
     COUNT,
     GRADIENT,
+    LANES,
     LINE,
     PLACES,
     ROWS,
@@ -173,7 +174,7 @@ class _Rows:
 
 def _multiply(batch: _Batch, w: Array) -> Array:
     """The matrix of a batch times w."""
-    columns, vector = w.shape[1], 4 * lanes()
+    columns, vector = w.shape[1], 4 * LANES
     step = -(-4 * columns // vector) * vector
     wide = _whole(w, step // 4)
     begun = [product(o, w[at : at + o.shape[1]]) for at, o in batch.beside]
@@ -191,7 +192,7 @@ def _multiply(batch: _Batch, w: Array) -> Array:
 
 def _gradients(batch: _Batch, dz: Array, w: Array) -> Array:
     """The gradient of w; and the sums of the gradients of rows, to where the tables say."""
-    columns, pair = w.shape[1], 8 * lanes()
+    columns, pair = w.shape[1], 8 * LANES
     step = -(-4 * columns // pair) * pair
     wide, whole, vectors = _whole(w, step // 4), _whole(dz, step // 4), step // pair
     dw, packed = np.empty_like(wide), np.empty(whole.size, np.float32)

@@ -15,13 +15,14 @@ from numba.extending import intrinsic
 
 from sparkflow_runtime.kernels.conv_direct_layout import lanes
 from sparkflow_runtime.kernels.machine_build import OPTIONS
-from sparkflow_runtime.kernels.spread_layout import TURNED
+from sparkflow_runtime.kernels.spread_layout import LANES, LINE, TURNED
 from sparkflow_runtime.kernels.vectors import I32, I64, Vectors, neighbours, plus
 
-LANES = lanes()
-BYTES = 4 * LANES
-TILE = 14 if LANES == 16 else 12  # rows of a tile: their sums fit into the registers beside what is added
-DEEP = 8 if LANES == 16 else 6  # the same of pairs of vectors
+# Processors with vectors of 16 lanes have 32 registers of these; others have half as many, of half of that.
+WIDE = lanes() == 16
+TILE, NARROW = (14, 14) if WIDE else (6, 12)  # rows of a tile: their sums fit into the registers beside what is added
+DEEP = 8 if WIDE else 6  # the same of pairs of registers
+ACROSS = 2 * 4 * lanes()  # bytes of such a pair
 
 
 def _tile(count: int, wide: int, more: bool) -> Any:
@@ -51,9 +52,9 @@ def _tile(count: int, wide: int, more: bool) -> Any:
 
 
 def _turned_tile(count: int) -> Any:
-    """out = for `count` neighbouring columns of x their product with two vectors of columns of y, both over all
-    rows."""
-    vector = Vectors(LANES)
+    """out = for `count` neighbouring columns of x their product with two registers of columns of y (`ACROSS` bytes),
+    both over all rows."""
+    vector = Vectors(lanes())
 
     def typed(typing: Any, x: Any, step: Any, y: Any, y_step: Any, rows: Any, out: Any, out_step: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -65,14 +66,14 @@ def _turned_tile(count: int) -> Any:
             with cgutils.for_range(builder, rows) as row:
                 here = builder.add(x, builder.mul(row.index, step))
                 there = builder.add(y, builder.mul(row.index, y_step))
-                factors = [vector.load(builder, builder.add(there, I64(BYTES * v))) for v in range(2)]
+                factors = [vector.load(builder, builder.add(there, I64(vector.bytes * v))) for v in range(2)]
                 for i, pair in enumerate(sums):
                     value = vector.everywhere(builder, builder.add(here, I64(4 * i)))
                     for factor, one in zip(factors, pair):
                         vector.multiply_add(builder, value, factor, one)
             for i, pair in enumerate(sums):
                 for v, one in enumerate(pair):
-                    place = builder.add(plus(builder, out, out_step, i), I64(BYTES * v))
+                    place = builder.add(plus(builder, out, out_step, i), I64(vector.bytes * v))
                     vector.store(builder, builder.load(one), place)
             return context.get_dummy_value()
 
@@ -84,7 +85,7 @@ def _turned_tile(count: int) -> Any:
 def _sum_at(builder: Any, vectors: int, to: Any, *addresses: Any) -> None:
     """So many vectors from `to` on become the sums of those from the addresses on."""
     vector = Vectors(LANES)
-    for at in (I64(BYTES * v) for v in range(vectors)):
+    for at in (I64(LINE * v) for v in range(vectors)):
         first, *others = (vector.load(builder, builder.add(a, at)) for a in addresses)
         for other in others:
             first = builder.fadd(first, other)
@@ -162,7 +163,7 @@ def _by_count(make: Callable[[int], Any], most: int) -> Any:
 
 multiply = _by_count(lambda count: _tile(count, LANES, False), TILE)
 add_wide = _by_count(lambda count: _tile(count, LANES, True), TILE)
-add_narrow = _by_count(lambda count: _tile(count, TURNED, True), TILE)
+add_narrow = _by_count(lambda count: _tile(count, TURNED, True), NARROW)
 turned = _by_count(_turned_tile, DEEP)
 add: Any = intrinsic(_adding)
 add_two: Any = intrinsic(_adding_two)
