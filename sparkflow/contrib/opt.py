@@ -14,6 +14,14 @@ from sparkflow.contrib.opt_rules import (
     NadamOptimizer,
     VariableClippingOptimizer,
 )
+from sparkflow.contrib.opt_signs import (
+    AddSignOptimizer,
+    LARSOptimizer,
+    PowerSignOptimizer,
+    get_cosine_decay_fn,
+    get_linear_decay_fn,
+    get_restart_decay_fn,
+)
 from sparkflow.framework.graph import Operation, Tensor, get_default_graph
 from sparkflow.framework.indexed_slices import IndexedSlices
 from sparkflow.ops import array_slice, control_flow, math, operators, state
