@@ -7,6 +7,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from sparkflow.contrib.opt_conditional import (
+    DropStaleGradientOptimizer,
+    MultitaskOptimizerWrapper,
+    clip_gradients_by_global_norm,
+)
 from sparkflow.contrib.opt_external import ExternalOptimizerInterface, ScipyOptimizerInterface
 from sparkflow.contrib.opt_rules import (
     AdaMaxOptimizer,

@@ -88,3 +88,90 @@ def test_lars(graph: Any) -> None:
 def test_lars_leaves_alone_what_it_is_told_to(graph: Any) -> None:
     found = _trained(opt.LARSOptimizer(0.5, momentum=0.0, skip_list=["w"]), [START])
     np.testing.assert_allclose(found, START / 2)
+
+
+def test_old_gradients_are_dropped(graph: Any) -> None:
+    """The step that a gradient is of is fed, as if others had made steps meanwhile."""
+    w, step = tf.Variable(10.0), tf.train.create_global_step()
+    made = opt.DropStaleGradientOptimizer(tf.train.MomentumOptimizer(1.0, 0.0), 2)
+    with pytest.raises(ValueError, match="compute_gradients before it"):
+        made.apply_gradients([(tf.constant(1.0), w)], step)
+    train = made.minimize(2 * w, step)
+    begun = made._local_step
+    assert begun is not None
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        for _ in range(3):
+            session.run(train)
+        session.run(train, {begun: 0})  # three steps ago
+        counter = next(v for v in tf.global_variables() if v.op.name == "stale_counter")
+        assert session.run([w, step, counter]) == [4, 3, 1]
+        session.run(train, {begun: 1})
+        assert session.run([w, step, counter]) == [2, 4, 1]
+        summary = tf.Summary.FromString(session.run(tf.summary.merge_all()))
+        assert summary.value[0].simple_value == pytest.approx(1 / 5)
+    assert made.get_slot_names() == ["momentum"] and tf.train.get_global_step() is step
+
+
+def test_stale_gradients_need_a_global_step(graph: Any) -> None:
+    made = opt.DropStaleGradientOptimizer(tf.train.GradientDescentOptimizer(1.0), 0)
+    with pytest.raises(ValueError, match="no global step"):
+        made.compute_gradients(tf.Variable(1.0) * 2)
+
+
+def test_workers_drop_what_others_overtook(cluster: Any, graph: Any) -> None:
+    """A worker that computes slowly, while another one makes two steps."""
+    overtake: list[Any] = []
+
+    def slow(x: Any) -> Any:
+        for move in overtake:
+            move()
+        return x
+
+    with tf.device("/job:ps/task:0"):
+        w, step = tf.Variable(10.0, name="w"), tf.train.create_global_step()
+    with tf.device("/job:worker/task:0"):
+        made = opt.DropStaleGradientOptimizer(tf.train.GradientDescentOptimizer(1.0), 1)
+        loss = w * 3
+        pairs = made.compute_gradients(loss)
+        late = tf.py_func(slow, [pairs[0][0]], tf.float32)
+        late.set_shape(())
+        train = made.apply_gradients([(late, w)], step)
+        other = tf.group(w.assign_sub(1.0), step.assign_add(1))
+    servers = cluster(ps=1, worker=2)
+    with tf.Session(servers["worker0"].target) as session, tf.Session(servers["worker1"].target) as second:
+        session.run(tf.global_variables_initializer())
+        overtake.append(lambda: second.run(other))
+        session.run(train)
+        assert session.run([w, step]) == [6, 2]  # one other step: taken
+        overtake.append(lambda: second.run(other))
+        session.run(train)
+        assert session.run([w, step]) == [4, 4]  # two: dropped
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_tasks_that_a_batch_is_not_of_are_left_alone(graph: Any, sparse: bool) -> None:
+    """Adam would move them still, by what its slots remember."""
+    w, mask = tf.Variable(START, dtype=tf.float64), tf.placeholder(tf.float64, ())
+    made = opt.MultitaskOptimizerWrapper(tf.train.AdamOptimizer(0.1))
+    read = tf.gather(w, [0, 1]) if sparse else w
+    train = made.minimize(mask * tf.reduce_sum(read))
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        session.run(train, {mask: 1})
+        before = session.run([w, made.get_slot(w, "m")])
+        session.run(train, {mask: 0})
+        np.testing.assert_array_equal(before, session.run([w, made.get_slot(w, "m")]))
+        session.run(train, {mask: 1})
+        assert (session.run(w) < before[0]).any()
+    with pytest.raises(TypeError, match=r"instance of tf\.train\.Optimizer"):
+        opt.MultitaskOptimizerWrapper(made)
+
+
+def test_gradients_of_tasks_are_clipped(graph: Any) -> None:
+    pairs = [(tf.constant([3.0, 4.0]), "v"), (None, "w"), (tf.zeros([2]), "x")]
+    clipped, norm = opt.clip_gradients_by_global_norm(pairs, 1.0)
+    with tf.Session() as session:
+        np.testing.assert_allclose(session.run(clipped[0][0]), [0.6, 0.8], rtol=1e-6)
+        np.testing.assert_array_equal(session.run(clipped[2][0]), [0, 0])
+        assert session.run(norm) == 5 and clipped[1] == (None, "w")
