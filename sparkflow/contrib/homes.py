@@ -24,7 +24,11 @@ FILES = {
     "lookup": "lookup lookup.lookup_ops",
     "losses": "losses losses.loss_ops metric_learning metric_learning.metric_loss_ops",
     "metrics": "metrics ops.metric_ops",
-    "opt": "training training.moving_average_optimizer training.nadam_optimizer training.lazy_adam_optimizer",
+    "opt": "training training.adamax training.addsign training.drop_stale_gradient_optimizer "
+    "training.elastic_average_optimizer training.external_optimizer training.lars_optimizer "
+    "training.lazy_adam_optimizer training.model_average_optimizer training.moving_average_optimizer "
+    "training.multitask_optimizer_wrapper training.nadam_optimizer training.powersign training.sign_decay "
+    "training.variable_clipping_optimizer training.weight_decay_optimizers",
     "rnn": "ops.core_rnn ops.core_rnn_cell ops.core_rnn_cell_impl ops.fused_rnn_cell ops.gru_ops ops.lstm_ops ops.rnn "
     "ops.rnn_cell",
     "seq2seq": "ops.attention_wrapper ops.basic_decoder ops.beam_search_decoder ops.beam_search_ops ops.decoder "
