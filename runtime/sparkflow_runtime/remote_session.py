@@ -176,7 +176,7 @@ class RemoteSession:
 
     def _cancel(self, step: int) -> None:
         try:
-            self._channel.push(sessions.CANCEL, sessions.encode_cancel(step))
+            self._channel.push(sessions.CANCEL, sessions.encode_cancel(step), waits=False)  # behind the step itself
         except OpError:
             return  # with the channel gone the session is ending anyway
 

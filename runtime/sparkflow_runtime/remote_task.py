@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from functools import partial
@@ -85,14 +86,21 @@ class RemoteTask:
         channel = self._server.channel(self.name, self._patience_s)
         over = meta["over"] = self._server.untold.pop(self.name, [])
         try:
-            channel.call_async(REGISTER, json.dumps(meta).encode(), [body], replied)
+            deadline = time.monotonic() + _REGISTER_TIMEOUT_S
+            channel.call_async(REGISTER, json.dumps(meta).encode(), [body], replied, deadline)
         except OpError:
             untold()
             raise
         return _Handle(self.name, len(graph.node), answer)
 
     def start(
-        self, handle: int, step_id: int, feeds: list[Any], done: Callable[..., None], bundles: Sequence[Bundle] = ()
+        self,
+        handle: int,
+        step_id: int,
+        feeds: list[Any],
+        done: Callable[..., None],
+        bundles: Sequence[Bundle] = (),
+        deadline: float | None = None,
     ) -> Callable[[float], None] | None:
         def replied(error: OpError | None, meta: bytes, tensors: list[Any]) -> None:
             fetched = tensors
@@ -107,7 +115,11 @@ class RemoteTask:
         meta, tensors = RUN_META.pack(handle, step_id) + encode_table(bundles), [*feeds, *tensors_of(bundles)]
         channel = self._server.open_channel(self.name)
         if channel is not None:
-            return partial(channel.take_answer, channel.call_async(RUN, meta, tensors, replied))
+            try:
+                return partial(channel.take_answer, channel.call_async(RUN, meta, tensors, replied, deadline))
+            except DeadlineExceededError as error:  # the rest of it may arrive, when nobody waits for the step any more
+                self.abort(step_id, error)
+                raise
         kept, own = copies(tensors), (self.name, step_id)
         self._server.held_back.add(own)
 
@@ -136,7 +148,8 @@ class RemoteTask:
         self._server.held_back.discard((self.name, step_id))
         channel = self._server.open_channel(self.name)
         if channel is not None:
-            _quietly(lambda: channel.push(ABORT, STEP_META.pack(step_id) + json.dumps(to_dict(error)).encode()))
+            told = STEP_META.pack(step_id) + json.dumps(to_dict(error)).encode()
+            _quietly(lambda: channel.push(ABORT, told, waits=False))  # the step's own message may be on its way yet
 
     def waits(self, step_id: int, said: Callable[[str], None]) -> None:
         def replied(error: OpError | None, meta: bytes, tensors: list[Any]) -> None:
@@ -154,7 +167,7 @@ class RemoteTask:
 
     def deregister(self, session: str) -> None:
         channel = self._server.open_channel(self.name)
-        if channel is None or not _quietly(lambda: channel.push(DEREGISTER, session.encode())):
+        if channel is None or not _quietly(lambda: channel.push(DEREGISTER, session.encode(), waits=False)):
             self._server.untold.setdefault(self.name, []).append(session)  # it hears that with what is registered next
 
     def forget(self, handle: int) -> None:
@@ -164,7 +177,7 @@ class RemoteTask:
     def _forget(self, handle: int) -> None:
         channel = self._server.open_channel(self.name)
         if channel is not None:
-            _quietly(lambda: channel.push(FORGET, STEP_META.pack(handle)))
+            _quietly(lambda: channel.push(FORGET, STEP_META.pack(handle), waits=False))
 
     def reset(self, containers: list[str]) -> None:
         """Have the task drop these containers (all) and every session's parts."""

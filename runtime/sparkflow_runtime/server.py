@@ -245,7 +245,9 @@ class Server:
             raise NotFoundError(f"{self.name}: the cluster has no {task}; it is {self._cluster}")
         return found
 
-    def _push(self, task: str, step_id: int, bundles: Sequence[Bundle], iterations: tuple[int, ...] = ()) -> None:
+    def _push(
+        self, task: str, step_id: int, bundles: Sequence[Bundle], iterations: tuple[int, ...], deadline: float | None
+    ) -> None:
         if len(bundles) > 1:
             method, meta = DELIVER_ALL, STEP_META.pack(step_id) + encode_table(bundles)
         else:
@@ -254,7 +256,7 @@ class Server:
         if (task, step_id) not in self.held_back:
             channel = self.channel(task)
             self._sent.note(channel, step_id)
-            channel.push(method, meta, tensors)
+            channel.push(method, meta, tensors, deadline=deadline)
             return
         self.outbox.push(task, None, method, meta, tensors, lambda error: None)  # an error its master hears
 

@@ -552,7 +552,7 @@ def test_data_lost_between_two_other_tasks_end_the_step(cluster: Any, graph: Any
         assert session.run(wanted)[0].tolist() == [4, 7]
         channel = one.channel(other.name)
 
-        def lose(*_: Any) -> None:
+        def lose(*_: Any, **__: Any) -> None:
             channel._sock.shutdown(socket.SHUT_RDWR)
 
         channel.push = lose

@@ -45,10 +45,17 @@ class Task(Protocol):
         """Have the task compile a part."""
 
     def start(
-        self, handle: int, step_id: int, feeds: list[Any], done: Callable[..., None], bundles: Sequence[Bundle] = ()
+        self,
+        handle: int,
+        step_id: int,
+        feeds: list[Any],
+        done: Callable[..., None],
+        bundles: Sequence[Bundle] = (),
+        deadline: float | None = None,
     ) -> Callable[[float], None] | None:
         """bundles: the first that this task's own part has for it. Returns how to wait for `done` until then
-        (time.monotonic), or for less long, where a thread that waits may take the answer itself."""
+        (time.monotonic), or for less long, where a thread that waits may take the answer itself. Raises
+        DeadlineExceededError where the task has not taken all of it by `deadline`."""
         ...
 
     def done_with(self, step_id: int, abort: Callable[[OpError], None]) -> Callable[[], None]:

@@ -32,12 +32,13 @@ class StepRun:
         self._is_over = False
         self._error: OpError | None = None
         self._own_step: OwnStep | None = None
+        self._deadline: float | None = None
         self._late = False  # it was aborted because its time was over
         self._reasons: dict[str, str] = {}  # task -> for what it waited then
         self._answers: list[tuple[str, Callable[[float], None]]] = []  # task -> how to take its answer
 
     def run(self, timeout_s: float | None) -> list[tuple[Part, list[Any]]]:
-        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        deadline = self._deadline = None if timeout_s is None else time.monotonic() + timeout_s
         own, task = self._compiled.own, self._own
         if own is not None:
             self._begin_own(own)
@@ -96,7 +97,7 @@ class StepRun:
         try:
             done = self._done_of(part)
             feeds = [self._feeds[i] for i in part.feeds]
-            take = part.task.start(part.handle, self.step_id, feeds, done, bundles)  # type: ignore[union-attr]
+            take = part.task.start(part.handle, self.step_id, feeds, done, bundles, self._deadline)  # type: ignore[union-attr]
             if take is not None and self._own_step is None:
                 self._answers.append((part.name, take))
         except OpError as error:

@@ -115,11 +115,14 @@ class Channel(ABC):
         """
 
     @abstractmethod
-    def call_async(self, method: int, meta: bytes, tensors: Sequence[Any], done: Done) -> int:
+    def call_async(
+        self, method: int, meta: bytes, tensors: Sequence[Any], done: Done, deadline: float | None = None
+    ) -> int:
         """done(error, meta, tensors), once, on the reader thread (the closing one, that of `take_answer`): it must not
         block. Returns the call's number.
 
-        Raises, and never calls `done`, where the request could not be sent.
+        Raises, and never calls `done`, where the request could not be sent: DeadlineExceededError where it was not by
+        `deadline` (time.monotonic), and what had begun to leave may still arrive.
         """
 
     def take_answer(self, call_id: int, until: float) -> None:
@@ -128,9 +131,17 @@ class Channel(ABC):
         return
 
     @abstractmethod
-    def push(self, method: int, meta: bytes = b"", tensors: Sequence[Any] = (), waits: bool = True) -> None:
-        """One way, no answer. waits: may wait for a peer that does not read; else what does not go now is copied and
-        sent later, as it always is on a reader thread. Raises UnavailableError when the channel has ended."""
+    def push(
+        self,
+        method: int,
+        meta: bytes = b"",
+        tensors: Sequence[Any] = (),
+        waits: bool = True,
+        deadline: float | None = None,
+    ) -> None:
+        """One way, no answer. waits: may wait, until `deadline`, for a peer that does not read; else what does not go
+        now is copied and sent later, as it always is on a reader thread. Raises UnavailableError when the channel has
+        ended, DeadlineExceededError as `call_async`."""
 
     @abstractmethod
     def close(self, reason: str = "closed by this side") -> None:

@@ -106,8 +106,10 @@ class SocketChannel(Channel):
             raise read_error(meta, header.method)
         return meta, tensors
 
-    def call_async(self, method: int, meta: bytes, tensors: Sequence[Any], done: Done) -> int:
-        return self._request(method, meta, tensors, done, None)
+    def call_async(
+        self, method: int, meta: bytes, tensors: Sequence[Any], done: Done, deadline: float | None = None
+    ) -> int:
+        return self._request(method, meta, tensors, done, deadline)
 
     def take_answer(self, call_id: int, until: float) -> None:
         if self._turns is None:
@@ -123,8 +125,15 @@ class SocketChannel(Channel):
             self._pending.pop(call_id, None)
             raise
 
-    def push(self, method: int, meta: bytes = b"", tensors: Sequence[Any] = (), waits: bool = True) -> None:
-        self._send(frames.encode(frames.PUSH, method, 0, meta, tensors), method, None, waits)
+    def push(
+        self,
+        method: int,
+        meta: bytes = b"",
+        tensors: Sequence[Any] = (),
+        waits: bool = True,
+        deadline: float | None = None,
+    ) -> None:
+        self._send(frames.encode(frames.PUSH, method, 0, meta, tensors), method, deadline, waits)
 
     def _request(self, method: int, meta: bytes, tensors: Sequence[Any], done: Done, deadline: float | None) -> int:
         call_id = next(self._ids)

@@ -34,8 +34,8 @@ from sparkflow_runtime.worker.straight import Halted, free
 from sparkflow_runtime.worker.units import RECEIVE, SEGMENT, SEND, WAIT, Plan, Unit, completes, enter, got, holds, leave
 
 Done = Callable[["OpError | None", "list[Any] | None"], None]
-# (task, step id, bundles, the iteration of each loop that they are in)
-Sender = Callable[[str, int, Sequence[Bundle], tuple[int, ...]], None]
+# (task, step id, bundles, the iteration of each loop that they are in, the step's deadline)
+Sender = Callable[[str, int, Sequence[Bundle], tuple[int, ...], "float | None"], None]
 Opening = Callable[[Sequence[Bundle]], None]
 Elsewhere = Callable[[Callable[[], None]], None]  # has a call made by a thread that does nothing else meanwhile
 
@@ -76,6 +76,7 @@ class Step:
         self._next_token = 0
         self.elsewhere: Elsewhere | None = None  # where its units run, if not in the threads that make them ready
         self._longest_s = 0.0
+        self._deadline: float | None = None
         self.error: OpError | None = None
 
     def resume(self, halted: Halted) -> None:
@@ -116,7 +117,7 @@ class Step:
         return DeadlineExceededError(f"Step {self.step_id}: not done in {timeout_s:g} s. {what}")
 
     def _run(self, timeout_s: float | None) -> list[Any]:
-        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        deadline = self._deadline = None if timeout_s is None else time.monotonic() + timeout_s
         patience, overdue = Patience(), None
         while True:
             self._drain()
@@ -241,7 +242,7 @@ class Step:
         else:
             if opening is not None:
                 opening(())
-            self._send(peer, self.step_id, bundles, iterations)  # type: ignore[misc]
+            self._send(peer, self.step_id, bundles, iterations, self._deadline)  # type: ignore[misc]
         if recorder is not None:
             for number, tensors in bundles:
                 recorder.transfer("_Send", number, peer, start_ns, tensors)

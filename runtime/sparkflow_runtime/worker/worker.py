@@ -26,7 +26,7 @@ from sparkflow_runtime.worker.straight import Halted, run_straight
 from sparkflow_runtime.worker.tracing import Recorder
 from sparkflow_runtime.worker.units import Plan
 
-Push = Callable[[str, int, Sequence[Bundle], tuple[int, ...]], None]
+Push = Callable[[str, int, Sequence[Bundle], tuple[int, ...], "float | None"], None]
 
 
 _MOST_ENDED = 1000  # remembered sessions
@@ -47,10 +47,10 @@ def _always(task: str) -> bool:
 
 
 class Worker:
-    """One task. `push(task, step_id, bundles, iterations)` carries bundles to another task; `lanes()` is how many
-    threads a step may use for calls that do not need each other; `elsewhere(call)` has a call made by a thread that
-    does nothing else meanwhile, for steps of other tasks that loop or take long; `reaches(task)` says whether a push
-    goes off at once."""
+    """One task. `push(task, step_id, bundles, iterations, deadline)` carries bundles to another task; `lanes()` is
+    how many threads a step may use for calls that do not need each other; `elsewhere(call)` has a call made by a thread
+    that does nothing else meanwhile, for steps of other tasks that loop or take long; `reaches(task)` says whether a
+    push goes off at once."""
 
     def __init__(
         self,
@@ -238,14 +238,16 @@ class Worker:
             plan.took(time.perf_counter() - begun_s)
         finish(error, fetched)
 
-    def _send(self, task: str, step_id: int, bundles: Sequence[Bundle], iterations: tuple[int, ...]) -> None:
+    def _send(
+        self, task: str, step_id: int, bundles: Sequence[Bundle], iterations: tuple[int, ...], deadline: float | None
+    ) -> None:
         if task == self.name:
             for bundle, tensors in bundles:
                 self.rendezvous.deliver(step_id, bundle, tensors, iterations)
         elif self._push is None:
             raise NotFoundError(f"{self.name} has no way to reach {task}: this session is not part of a cluster")
         else:
-            self._push(task, step_id, bundles, iterations)
+            self._push(task, step_id, bundles, iterations, deadline)
 
 
 def _step(plan: Plan, step_id: int, feeds: list[Any], send: Sender, finish: Done | None = None) -> Step:

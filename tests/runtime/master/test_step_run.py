@@ -19,7 +19,7 @@ def test_a_step_whose_only_part_is_lost_fails_before_anybody_is_told(monkeypatch
     over = threading.Event()
     threads = []
 
-    def start(handle: int, step_id: int, feeds: list[Any], done: Any, bundles: Any) -> None:
+    def start(handle: int, step_id: int, feeds: list[Any], done: Any, *_: Any) -> None:
         threads.append(threading.Timer(0.05, done, (UnavailableError("the peer closed the connection"), None)))
         threads[-1].start()
 
