@@ -6,8 +6,9 @@ Every server and each of two asynchronous workers is a process of this host; wit
 (sparkflow.distribute), which makes its steps together. A line for each case: steps/s of both workers together, and the
 processor time of a step in the servers and in its worker, in milliseconds.
 
-slots: 26 tables of 20,000 rows of 16, Adagrad (adam, lazyadam, adadelta, ftrl: the same with those). partitioned: each
-in two parts. expanded: rows that get an axis each before they are put together. penalties: on each table's rows.
+slots: 26 tables of 20,000 rows of 16, Adagrad (adam, lazyadam, adadelta, ftrl, descent: the same with those).
+partitioned: each in two parts. expanded: rows that get an axis each before they are put together. penalties: on each
+table's rows.
 wide, narrow, mixed: rows of 64, of 1, of 1 to 64. tasks: three towers and a line above the same rows. clipped:
 gradients clipped by their norm. shared: 26 columns of 4 tables. whole: one table. multihot: 10 columns of 1 to 5 ids
 each. din: attention over 20 items. deepfm: two tables a column, Adam. columns: feature columns, also a linear model of
@@ -124,6 +125,9 @@ class Maker:
 
     def adadelta(self) -> Model:
         return self.slots(self.tf.train.AdadeltaOptimizer(0.05))
+
+    def descent(self) -> Model:
+        return self.slots(self.tf.train.GradientDescentOptimizer(0.1))
 
     def expanded(self) -> Model:
         tf, ids = self.tf, self.tf.placeholder(self.tf.int64, [None, COLUMNS])

@@ -73,15 +73,14 @@ UPDATES = {
     "SparseApplyAdagradDA": Update("adagrad_da", 3, 3, 4),
     "_SparseApplyDecayedAdam": Update("decayed_adam", 3, 9, 10, decays=True),
     "_SparseApplyLazyAdam": Update("decayed_adam", 3, 9, 10),
+    "_SparseApplyGradientDescent": Update("gradient_descent", 1, 2, 3),
 }
-
-
-_SAID = {"_SparseApplyDecayedAdam": "Adam", "_SparseApplyLazyAdam": "LazyAdam"}
+_MADE = {"DecayedAdam": "Adam", "LazyAdam": "LazyAdam", "GradientDescent": "ScatterSub"}  # of ops that nobody wrote
 
 
 def said(op: str) -> str:
-    """An op as errors name it: Adam's are ones that nobody wrote."""
-    return _SAID.get(op, op)
+    """An op as errors name it."""
+    return _MADE.get(op.removeprefix("_SparseApply"), op)
 
 
 def prepare(op: str) -> None:

@@ -55,7 +55,7 @@ def config(on: bool) -> Any:
     return made
 
 
-def trained(cluster: Any, on: bool, make: Any, ps: int, **about: Any) -> list[bytes]:
+def trained(cluster: Any, on: bool, make: Any, ps: int, **about: Any) -> list[np.ndarray]:
     """All variables after a batch of none, one in which every id repeats, and others."""
     servers, rng = cluster(ps=ps, worker=1), np.random.default_rng(8)
     counts = [*(rows for rows, _ in SIZES), 6]
@@ -69,7 +69,18 @@ def trained(cluster: Any, on: bool, make: Any, ps: int, **about: Any) -> list[by
         with tf.train.MonitoredTrainingSession(target, True, hooks=hooks, config=config(on)) as session:
             for batch in batches:
                 session.run(train, {ids: batch})
-            return [v.tobytes() for v in session.run(variables)]
+            found: list[np.ndarray] = session.run(variables)
+            return found
+
+
+def same_bits(made: list[list[np.ndarray]]) -> bool:
+    return [v.tobytes() for v in made[0]] == [v.tobytes() for v in made[1]]
+
+
+def near(made: list[list[np.ndarray]]) -> None:
+    """As where rows of one id are subtracted at once, not one by one."""
+    for one, other in zip(*made, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
 
 
 OPTIMIZERS = {
@@ -84,7 +95,8 @@ OPTIMIZERS = {
 @pytest.mark.parametrize("strategy", ["mod", "div"])
 def test_training_gives_the_same_bits(cluster: Any, kind: str, strategy: str) -> None:
     made = [trained(cluster, on, OPTIMIZERS[kind], 2, strategy=strategy) for on in (True, False)]
-    assert made[0] == made[1]
+    near(made)
+    assert kind == "sgd" or same_bits(made)
 
 
 @pytest.mark.parametrize("strategy", ["mod", "div"])
@@ -93,13 +105,12 @@ def test_a_task_may_have_several_shards(cluster: Any, strategy: str, shards: int
     """7 rows in 3 or 5 shards: they are not equal."""
     about = {"strategy": strategy, "shards": shards}
     made = [trained(cluster, on, OPTIMIZERS["adagrad"], ps, **about) for on in (True, False)]
-    assert made[0] == made[1]
+    assert same_bits(made)
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float16])
 def test_rows_of_any_width_of_number(cluster: Any, dtype: Any) -> None:
-    made = [trained(cluster, on, OPTIMIZERS["sgd"], 2, dtype=dtype) for on in (True, False)]
-    assert made[0] == made[1]
+    near([trained(cluster, on, OPTIMIZERS["sgd"], 2, dtype=dtype) for on in (True, False)])
 
 
 def placed(fetches: list[str], targets: list[str], feeds: tuple[str, ...] = ("ids:0",)) -> GraphDef:

@@ -50,7 +50,11 @@ from sparkflow_runtime.wire.sizes import static_shape
 from sparkflow_runtime.wire.tensor_proto import shape_tuple
 
 _ACCUMULATE = "SparseAccumulatorApplyGradient"
-_OPS = frozenset(["GatherV2", "UnsortedSegmentSum", _ACCUMULATE])
+_BY_ROW = {
+    _ACCUMULATE: (2, 3),
+    "_SparseApplyGradientDescent": (3, 2),
+}  # where ids and rows are, which it adds up itself
+_OPS = frozenset(["GatherV2", "UnsortedSegmentSum", *_BY_ROW])
 _FIRST_PLACES = 4  # the port of _DistinctIds from which on the places of the ids are
 
 
@@ -194,8 +198,8 @@ class Packer:
 
     def _sum(self, node: NodeDef) -> Sum | None:
         home = task_of(node.device)
-        if node.op == _ACCUMULATE:
-            ids, rows, behind = node.input[2], node.input[3], tuple[str, ...]()
+        if node.op in _BY_ROW:
+            (ids, rows), behind = (node.input[i] for i in _BY_ROW[node.op]), tuple[str, ...]()
         elif (found := self.sums.of(node, alone=False)) is not None:
             rows, ids, behind = found.rows, found.ids, found.nodes
         elif node.op == "UnsortedSegmentSum" and self._free(node) and self._rank(node.input[1]) == 1:
@@ -325,7 +329,7 @@ class Packer:
                 self.renamed[f"{it.node.name}:0"], self.renamed[f"^{it.node.name}"] = edge(rows, k), f"^{rows}"
             else:
                 changed = self._copy(it.node, home)
-                places = (2, 3) if it.node.op == _ACCUMULATE else (1, 0)
+                places = _BY_ROW.get(it.node.op, (1, 0))
                 changed.input[places[0]], changed.input[places[1]] = edge(ids, k), edge(rows, k)
 
     def _rank(self, e: str) -> int:

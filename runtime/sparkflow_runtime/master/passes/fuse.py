@@ -23,6 +23,7 @@ from sparkflow_runtime.master.passes.contexts import OUTSIDE, once_a_loop
 from sparkflow_runtime.master.passes.decayed_adam import join_adam
 from sparkflow_runtime.master.passes.events import events_before
 from sparkflow_runtime.master.passes.lazy_adam import join_lazy_adam
+from sparkflow_runtime.master.passes.row_descent import join_row_descent
 from sparkflow_runtime.master.passes.symbols import Symbols, words
 from sparkflow_runtime.master.passes.view import Op, View, producer
 from sparkflow_runtime.master.passes.weighted_bags import weigh_bags
@@ -81,6 +82,7 @@ def fuse(view: View) -> None:
     """Replace MatMul chains first, then elementwise groups where that pays."""
     join_adam(view)
     join_lazy_adam(view)
+    join_row_descent(view)
     join_bags(view)
     weigh_bags(view)
     events = events_before(view)

@@ -48,6 +48,7 @@ _UPDATES: dict[str, tuple[int, int, int, tuple[str, ...]]] = {
     "SparseApplyProximalAdagrad": (2, 5, 6, ()),
     "SparseApplyAdagradDA": (3, 3, 4, ()),
     "_SparseApplyLazyAdam": (3, 9, 10, ()),
+    "_SparseApplyGradientDescent": (1, 2, 3, ()),
     _DECAYED: (3, 9, 10, ()),
 }
 
@@ -293,10 +294,8 @@ class _Fuser:
             attrs |= spread.about | {"alone": all(goes_to(self.regions, one.node, where, self._free) for one in mine)}
             name = self._make("_SpreadConcat", whole[-1:] if again else whole, spread.inputs + others, attrs, waited)
         else:
-            inputs, axis = (
-                [one.table for one in mine] + [one.ids for one in mine],
-                self._constant(data_inputs(concat)[-1]),
-            )
+            inputs = [one.table for one in mine] + [one.ids for one in mine]
+            axis = self._constant(data_inputs(concat)[-1])
             assert axis is not None  # _concats saw it
             name = self._make("_FusedGatherConcat", whole, inputs + others, attrs | {"axis": int(axis.ravel()[0])})
         self._replace(concat.name, name, name)

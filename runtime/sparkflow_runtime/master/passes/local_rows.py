@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     from sparkflow_runtime.master.passes.distinct_rows import Packer
 
 _GATHER = "_RowsToGather"
-_NEEDED = (("GatherV2",), ("ConcatV2",), ("UnsortedSegmentSum", _GATHER), ("MatMul", "_FusedMatMul"))
+_DESCENT = "_SparseApplyGradientDescent"
+_SUMS = frozenset(["UnsortedSegmentSum", _DESCENT])
+_NEEDED = (("GatherV2",), ("ConcatV2",), (*_SUMS, _GATHER), ("MatMul", "_FusedMatMul"))
 _FLOAT = dtypes.float32.as_datatype_enum
 
 
@@ -46,7 +48,7 @@ class LocalRows:
 
     def __init__(self, packer: Packer):
         self._packer, self._nodes = packer, packer.nodes
-        sums = [one for n in packer.graph.node if n.op == "UnsortedSegmentSum" and (one := self._sum(n))]
+        sums = [one for n in packer.graph.node if n.op in _SUMS and (one := self._sum(n))]
         self._given = [given for n in packer.graph.node if n.op == _GATHER and (given := self._gather(n))]
         every = [*sums, *(one for giver in self._given for one in giver.sums)]
         wanted = {e for one in every if self._is_of_layer(one) for e in packer.same_ids(one.ids)}
@@ -79,12 +81,19 @@ class LocalRows:
     def _sum(self, node: NodeDef) -> Sum | None:
         """Of an optimizer."""
         packer, home = self._packer, task_of(node.device)
-        if packer.task_of_edge(node.input[0]) != home or not self._is_plain(node, node.attr["T"].type):
+        found = packer.sums.of(node, alone=False)
+        if node.op == _DESCENT:
+            rows, ids, behind = *node.input[2:4], tuple[str, ...]()
+        elif found is not None:
+            rows, ids, behind = found
+        else:
             return None
-        found, row = packer.sums.of(node, alone=False), packer.row(node.input[0])
-        if found is None or row is None or packer.task_of_edge(found.ids) not in (None, home):
+        row = packer.row(rows)
+        if packer.task_of_edge(rows) != home or row is None or not self._is_plain(node, node.attr["T"].type):
             return None
-        return Sum(node, found.rows, found.ids, row, (home, home, packer.carried_as(found.rows), _FLOAT), found.nodes)
+        if packer.task_of_edge(ids) not in (None, home):
+            return None
+        return Sum(node, rows, ids, row, (home, home, packer.carried_as(rows), _FLOAT), behind)
 
     def _gather(self, node: NodeDef) -> _Given | None:
         if not node.attr["distinct"].b or not self._is_plain(node, node.attr["T"].type):

@@ -107,8 +107,8 @@ def test_of_ids_that_are_fed_column_by_column(graph: Any) -> None:
     train = tf.train.GradientDescentOptimizer(0.1).minimize(tf.reduce_sum(rows * rows))
     nodes, feeds = {n.name: n for n in graph.as_graph_def(add_shapes=True).node}, [p.name for p in places]
     made = Optimizer().optimize(prune(nodes, feeds, [], [train.name]), feeds, [], [train.name], sources=nodes)
-    updates = [n for n in made.node if n.op == "ScatterSub"]
-    assert sorted(n.input[1] for n in updates) == [f"id{k}/vector" for k in range(3)]
+    updates = [n for n in made.node if n.op == "_SparseApplyGradientDescent"]
+    assert sorted(n.input[3] for n in updates) == [f"id{k}/vector" for k in range(3)]
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
         first = session.run(rows, feed)

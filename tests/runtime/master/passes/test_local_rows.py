@@ -58,6 +58,7 @@ OPTIMIZERS: dict[str, Callable[[], Any]] = {
     "Adam": lambda: tf.train.AdamOptimizer(0.01),
     "Ftrl": lambda: tf.train.FtrlOptimizer(0.1),
     "Momentum": lambda: tf.train.MomentumOptimizer(0.1, 0.9),
+    "GradientDescent": lambda: tf.train.GradientDescentOptimizer(0.1),
 }
 
 
@@ -93,11 +94,16 @@ def test_the_same_values(name: str, code_in_use: Any, monkeypatch: pytest.Monkey
         np.testing.assert_allclose(on, off, rtol=1e-4, atol=1e-5)
 
 
+class _ByRow(tf.train.GradientDescentOptimizer):
+    def _apply_sparse_duplicate_indices(self, grad: Any, var: Any) -> Any:
+        return tf.scatter_add(var, grad.indices, -0.1 * grad.values)
+
+
 STAYS: dict[str, Callable[[], tuple[Any, ...]]] = {
     "tables that are too narrow": lambda: (OPTIMIZERS["Adagrad"]().minimize(model(width=4)[0]),),
     "a layer that is too narrow": lambda: (OPTIMIZERS["Adagrad"]().minimize(model(columns=16)[0]),),
     "a single table": lambda: (OPTIMIZERS["Adagrad"]().minimize(model(tables=1)[0]),),
-    "updates row by row": lambda: (tf.train.GradientDescentOptimizer(0.1).minimize(model()[0]),),
+    "updates row by row": lambda: (_ByRow(0.1).minimize(model()[0]),),
     "what only predicts": lambda: (None, model()[0]),
     "rows that are fetched": lambda: _fetched(),
     "rows that something else takes": lambda: _taken(),
