@@ -24,6 +24,7 @@ from distributed import Client, Future, default_client, get_worker
 
 from sparkflow_connectors import launch
 from sparkflow_connectors.columns import Column
+from sparkflow_connectors.dask_frames import Frame, of_frames
 from sparkflow_connectors.dask_gather import Gather
 from sparkflow_connectors.dask_schema import arrow_schema, check_frame, said_of_partition
 from sparkflow_connectors.dask_slots import (
@@ -158,7 +159,7 @@ def _computed(client: Client, ddf: Any, usable: Sequence[str], watch: _Watch) ->
     """
     # Not persisted first: where Dask reads several small parquet files as one, what is persisted knows no partition of
     # its own keys (seen in 2026.8).
-    parts = ddf.to_delayed()
+    parts = of_frames(ddf)
     futures: list[Future] = client.compute(parts, workers=list(usable) or None, allow_other_workers=False)
     patience = Patience()
     while True:
@@ -269,10 +270,10 @@ class DaskRun:
 
 
 def _host_role(
-    job: Job, rank: int, frames: list[Any], partition_by: str | None, order_by: str | None
+    job: Job, rank: int, parts: list[Frame], partition_by: str | None, order_by: str | None
 ) -> dict[str, Any]:
     """In the task's thread: this worker's rows, then its child."""
-    rows = frame_pieces(_rows(job, rank, frames, partition_by, order_by), job)
+    rows = frame_pieces(_rows(job, rank, [part.pandas for part in parts], partition_by, order_by), job)
     host = in_url(urlsplit(get_worker().address).hostname or "127.0.0.1")
     mine: list[Child] = []
 

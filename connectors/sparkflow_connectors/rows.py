@@ -22,6 +22,7 @@ from sparkflow_connectors.schema import Columns, arrays, check_batch, check_keys
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
 Keys = Mapping[str, str | None]
+_MANY_COLUMNS, _FEW_ROWS = 16, 4096
 _READ_SHARE, _READ_ROWS = 4, 1 << 18  # of `feed_bytes` and at the most, what is read of a file at once
 
 
@@ -156,16 +157,37 @@ def _odd_column(frame: Any) -> str:
 
 def arrays_of_numpy(frame: Any, columns: Columns, first_row: int) -> dict[str, np.ndarray]:
     """Of those columns that are what they should be, without a copy. Raises InvalidArgumentError on a null."""
-    found, kinds = {}, dict(zip(frame.columns, frame.dtypes, strict=True))
-    for name, source in columns.read.items():  # one by one: a frame of some columns would be a copy
+    kinds, groups = dict(zip(frame.columns, frame.dtypes, strict=True)), dict[np.dtype, list[str]]()
+    for name, source in columns.read.items():
         kind, column = kinds[name], source.column
         if source.is_many or column.shape or column.is_by_id or not isinstance(kind, np.dtype):
             continue
-        if kind != source.dtype.np or kind.hasobject:  # strings, which may be nulls or anything
-            continue
-        values = frame[name].to_numpy()
-        if kind.kind == "f" and _may_have_nan(values) and (nulls := np.isnan(values)).any():  # pandas' null
-            if source.column.default is not None:
+        if kind == source.dtype.np and not kind.hasobject:  # strings, which may be nulls or anything
+            groups.setdefault(kind, []).append(name)
+    found: dict[str, np.ndarray] = {}
+    for kind, names in groups.items():
+        arrays, may_have_nulls = _values(frame, names)
+        if kind.kind == "f" and may_have_nulls:  # NaN, which is pandas' null
+            arrays = _without_nulls(arrays, columns, first_row)
+        found |= arrays
+    return found
+
+
+def _values(frame: Any, names: list[str]) -> tuple[dict[str, np.ndarray], bool]:
+    """Columns of one dtype, and whether any may have a NaN. One by one, as a frame of some columns would be a copy; but
+    for each pandas takes longer than to copy a few thousand values, so many short ones are copied together."""
+    if len(names) < _MANY_COLUMNS or len(frame) > _FEW_ROWS:
+        return {name: frame[name].to_numpy() for name in names}, True
+    values = (frame if names == list(frame.columns) else frame[names]).to_numpy()
+    return {name: values[:, i] for i, name in enumerate(names)}, _may_have_nan(values)
+
+
+def _without_nulls(arrays: dict[str, np.ndarray], columns: Columns, first_row: int) -> dict[str, np.ndarray]:
+    """Those floats in which no row is a null. Raises InvalidArgumentError on a null that is refused."""
+    found = {}
+    for name, values in arrays.items():
+        if _may_have_nan(values) and (nulls := np.isnan(values)).any():
+            if columns.read[name].column.default is not None:
                 continue
             where = f"row {first_row + int(np.flatnonzero(nulls)[0])} of its partition"
             raise null_refused(name, where, int(nulls.sum()))
