@@ -1,5 +1,6 @@
 """tf.math: names of tf and tf.nn, gathered."""
 
+from sparkflow.ops import special
 from sparkflow.ops.array import invert_permutation
 from sparkflow.ops.array_made import confusion_matrix, count_nonzero
 from sparkflow.ops.candidates import zero_fraction

@@ -17,6 +17,7 @@ from sparkflow.grads import (
     linalg,
     linalg_functions,
     math,
+    math_integrals,
     math_special,
     math_spread,
     nn,

@@ -35,7 +35,7 @@ for _op, _name in {
     direct(_op, _name)
 
 
-def _wide(op: str, compute: Callable[..., Any]) -> None:
+def wide(op: str, compute: Callable[..., Any]) -> None:
     """compute(xp, epsilon, *float64 arrays of one shape), rounded to the inputs' type; on the CPU by blocks, shared
     out over threads. epsilon: how much of a value does not matter in that type."""
 
@@ -50,16 +50,16 @@ def _wide(op: str, compute: Callable[..., Any]) -> None:
     kernel(op)(run)
 
 
-_wide("Lgamma", lambda xp, _, x: special.lgamma(xp, x))
-_wide("Digamma", lambda xp, _, x: special.digamma(xp, x))
-_wide("Zeta", lambda xp, _, x, q: special.zeta(xp, x, q))
-_wide("Polygamma", lambda xp, _, n, x: special.polygamma(xp, n, x))
-_wide("Igamma", lambda xp, epsilon, a, x: special.igamma(xp, a, x, epsilon)[0])
-_wide("Igammac", lambda xp, epsilon, a, x: special.igamma(xp, a, x, epsilon)[1])
-_wide("IgammaGradA", lambda xp, _, a, x: special.igamma_slope(xp, a, x))
-_wide("Betainc", lambda xp, epsilon, a, b, x: special.betainc(xp, a, b, x, epsilon))
-_wide("Erfinv", lambda xp, _, x: special_quantiles.erfinv(xp, x))
-_wide("Ndtri", lambda xp, _, x: special_quantiles.ndtri(xp, x))
+wide("Lgamma", lambda xp, _, x: special.lgamma(xp, x))
+wide("Digamma", lambda xp, _, x: special.digamma(xp, x))
+wide("Zeta", lambda xp, _, x, q: special.zeta(xp, x, q))
+wide("Polygamma", lambda xp, _, n, x: special.polygamma(xp, n, x))
+wide("Igamma", lambda xp, epsilon, a, x: special.igamma(xp, a, x, epsilon)[0])
+wide("Igammac", lambda xp, epsilon, a, x: special.igamma(xp, a, x, epsilon)[1])
+wide("IgammaGradA", lambda xp, _, a, x: special.igamma_slope(xp, a, x))
+wide("Betainc", lambda xp, epsilon, a, b, x: special.betainc(xp, a, b, x, epsilon))
+wide("Erfinv", lambda xp, _, x: special_quantiles.erfinv(xp, x))
+wide("Ndtri", lambda xp, _, x: special_quantiles.ndtri(xp, x))
 
 
 _GAMMAS = ("Polygamma", "IgammaGradA", "RandomGammaGrad")

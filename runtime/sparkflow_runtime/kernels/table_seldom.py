@@ -31,6 +31,8 @@ from sparkflow_runtime.kernels import (
     linalg_functions,
     linalg_parts,
     math_bessel,
+    math_bessel_more,
+    math_integrals,
     math_special,
     messages,
     mutexes,

@@ -60,6 +60,14 @@ def _bessel(dtype: str) -> Iterator[Any]:
     yield "ends", [np.array([np.inf, -np.inf, np.nan, 500], dtype)]
 
 
+def _decaying(dtype: str) -> Iterator[Any]:
+    """Where some functions have a pole at 0, and are not defined below."""
+    x = np.array([1e-3, 0.3, 0.99, 1.01, 1.6, 3, 8, 12, 15, 24.9, 25.1, 38, 60], dtype)
+    yield "some", [x]
+    yield "slope", [x[1:9]], {}, {"grad": True, "tolerance": Tolerance(256, floor=0.1)}
+    yield "ends", [np.array([0, -1, np.nan] if dtype == "float64" else [-1, np.nan], dtype)]
+
+
 def _next(dtype: str) -> Iterator[Any]:
     yield "some", [np.array([0, 1, -1, np.inf, np.nan], dtype), np.array([1, 0, -2, 0, 0], dtype)]
     yield "broadcast", [noise(dtype, 3, 1), noise(dtype, 4)], {}, {"grad": True}
@@ -95,6 +103,10 @@ cases("DecodeCompressed", ("string",), _packed)
 cases("Fingerprint", ALL, _rows)
 for _op in ("BesselI0", "BesselI0e", "BesselI1", "BesselI1e"):
     cases(_op, WIDE, _bessel, Tolerance(64))
+for _op in ("BesselJ0", "BesselJ1", "BesselY0", "BesselY1", "BesselK0", "BesselK0e", "BesselK1", "BesselK1e"):
+    cases(_op, WIDE, _decaying, Tolerance(64, floor=0.1))
+for _op in ("Dawsn", "Expint", "FresnelCos", "FresnelSin", "Spence"):
+    cases(_op, WIDE, _decaying, Tolerance(64, floor=0.1))
 cases("NextAfter", WIDE, _next, EXACT)
 cases("UnsortedSegmentJoin", ("string",), _joined)
 cases("UnicodeTranscode", ("string",), _coded)
