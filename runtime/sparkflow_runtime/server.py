@@ -109,8 +109,7 @@ class Server:
             lambda: len(self._cluster),
         )  # fmt: skip
         self.worker.resources.collectives = self._collectives
-        self._lock = Lock()
-        self._channels: dict[str, Channel] = {}  # task -> the one to speak by
+        self._lock, self._channels = Lock(), dict[str, Channel]()  # task -> the one to speak by
         self._dialled: set[Channel] = set()  # for this server to close
         self._dialling: dict[str, Lock] = {}  # task -> held by the thread that dials it
         self._met: set[str] = set()  # tasks that there was a channel to
@@ -157,6 +156,11 @@ class Server:
         others = self.tasks(filters)
         if away := unreachable(lambda name: others[name].reset(containers), others):
             raise UnavailableError(f"Reset, but not all: {'; '.join(away.values())}")
+
+    def tell_end(self, why: str) -> None:
+        """Those that do collectives with this task: its program ends by an error, which is said in a moment or not."""
+        self._collectives.tell_end(why)
+        self.outbox.wait(1.0)
 
     def join(self) -> None:
         """Serve until `stop()`."""

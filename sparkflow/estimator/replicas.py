@@ -6,6 +6,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import Any
 
 from sparkflow import train
@@ -22,6 +23,7 @@ from sparkflow_runtime.wire.errors import InvalidArgumentError
 from sparkflow_runtime.wire.protos import ConfigProto
 
 _TRAININGS = itertools.count()
+_TOLD_CHARS = 300
 _TRAINING = ("worker", *CHIEFS)
 
 
@@ -51,8 +53,18 @@ def scope(config: RunConfig, target: str) -> Iterator[None]:
             own = f"estimator_{next(_TRAININGS)}"
             here = ConfigProto(device_filters=[f"/job:{config.task_type}/task:{config.task_id}"])
             stack.callback(Session.reset, target, [own], here)
+            stack.push(partial(_tell_end, config))
             stack.enter_context(get_default_graph().container(own))
         yield
+
+
+def _tell_end(config: RunConfig, kind: type[BaseException] | None, error: Any, traceback: Any) -> None:
+    """The other workers, who would wait for this one: they see no more of its error than that it has gone."""
+    if kind is not None:
+        text = str(error)
+        if len(text) > 2 * _TOLD_CHARS:  # what a function of the program's raised is at the end
+            text = f"{text[:_TOLD_CHARS]} ... {text[-_TOLD_CHARS:]}"
+        server_of(config).tell_end(f"{kind.__name__}: {text}")
 
 
 def target_of(config: RunConfig) -> str:

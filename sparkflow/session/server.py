@@ -128,6 +128,11 @@ class Server:
             _started.pop(self._runtime.address, None)
             self._runtime.stop()
 
+    def tell_end(self, why: str) -> None:
+        """The tasks that train with this one: its program ends by an error. Where they cannot go on without it, they
+        raise FailedPreconditionError with these words, unless it is started again within a minute."""
+        self._running.tell_end(why)
+
     @staticmethod
     def of_task(cluster: Any, job_name: str, task_index: int, **settings: Any) -> Server:
         """The server of that task of that cluster: the one that this process has started, else a new one."""

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sparkflow_runtime.resources import rings, small_reductions
+from sparkflow_runtime.resources import ended, rings, small_reductions
 from sparkflow_runtime.resources.collectives import Collectives
 from sparkflow_runtime.resources.groups import Request
 from sparkflow_runtime.resources.known_groups import KnownGroups
 from sparkflow_runtime.resources.rings import Broadcast, Place, Ring, Send
 from sparkflow_runtime.resources.small_reductions import reduction
-from sparkflow_runtime.wire.errors import AbortedError, OpError, UnavailableError
+from sparkflow_runtime.wire.errors import AbortedError, FailedPreconditionError, OpError, UnavailableError
 
 
 class Net:
@@ -213,6 +213,27 @@ def test_a_session_of_later_begins_a_group_anew() -> None:
     net.deliver()
     net.ask(0, 2, reduce, "second")
     assert net.waits(0)
+
+
+def test_one_that_ended_by_an_error_is_waited_for_until_it_asks_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ended, "ENDED_S", 0.0)
+    net = Net(2, 0)
+    leader, other = (net.members[name] for name in net.names)
+    other.tell_end("ValueError: bad row")
+    net.deliver()
+    net.ask(0, 1, reduce)
+    leader._look()
+    error = net.results[0, 1]
+    assert isinstance(error, FailedPreconditionError) and "task:1 ended by an error" in error.message
+    assert "ValueError: bad row" in error.message
+    other.tell_end("ValueError: bad row")
+    net.deliver()
+    net.ask(1, 2, reduce)  # it was started again
+    net.deliver()
+    net.ask(0, 2, reduce)
+    leader._look()
+    net.deliver()
+    assert net.has(0, 2) and net.has(1, 2)
 
 
 @pytest.mark.parametrize("of, where", [(Collectives, "_begin"), (KnownGroups, "drop_if_done"), (KnownGroups, "leave")])

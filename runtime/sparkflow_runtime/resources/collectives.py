@@ -28,12 +28,14 @@ from typing import Any
 import numpy as np
 
 from sparkflow_runtime.resources.chunk_messages import DATA, SHORT_BYTES, Header, Push, is_short, lost, to_neighbour
+from sparkflow_runtime.resources.ended import Ended
 from sparkflow_runtime.resources.events import Events
 from sparkflow_runtime.resources.groups import Group, Leader, Progress, Request, Untold, as_op_error, by_number
 from sparkflow_runtime.resources.known_groups import KnownGroups
 from sparkflow_runtime.resources.missing import Away, Missing
 from sparkflow_runtime.resources.overdue import Overdue
 from sparkflow_runtime.resources.rings import Place
+from sparkflow_runtime.resources.telling import Telling
 from sparkflow_runtime.wire.errors import (
     AbortedError,
     CancelledError,
@@ -44,7 +46,7 @@ from sparkflow_runtime.wire.errors import (
     to_dict,
 )
 
-JOIN, FORMED, REFUSED, ABORT, WHO, ANSWER, LOST = range(DATA + 1, DATA + 8)
+JOIN, FORMED, REFUSED, ABORT, WHO, ANSWER, LOST, ENDED = range(DATA + 1, DATA + 9)
 _DIAL_AGAIN_S, _LEADER_S = 0.2, 60.0  # for how long a leader may be away: it may not have started yet, or start anew
 _SETTLE_S = 5.0  # for how long more may come of a lost member, over another connection than the one that ended
 
@@ -71,9 +73,11 @@ class Collectives:
         self.name, self._push, self._leader_name, self._most = name, push, leader or (lambda: name), most
         self._tasks, self._hears = tasks, hears
         self._groups = KnownGroups()
-        self._leading = Leader()
+        self._leading, telling = Leader(), Telling(name, push, self.on_message)
+        self._tell, self._tell_quietly = telling.tell, telling.quietly
         refuse = partial(self._tell_quietly, kind=REFUSED)
         self._missing = Missing(self._leading, self._may_join, find, refuse, lambda *call: self._put(*call))
+        self._ended = Ended(self._leading, self._may_join, refuse)
         self._nonces = itertools.count(secrets.randbits(48))
         self._overdue = Overdue(
             name, self._groups, self._leading, self._may_join, lambda task, told: self._tell_quietly(task, WHO, told),
@@ -102,6 +106,12 @@ class Collectives:
             return ""
         return group.waits(request, self._leading.joined(group.key), self._may_join(*group.wish))
 
+    def tell_end(self, why: str) -> None:
+        """To all that this task can speak to, and who leads: its program ends by an error."""
+        for task in {self._leader_name(), *filter(self._hears, self._tasks())}:
+            self._tell_quietly(task, ENDED, {"why": why})
+        self._put(self._give_all_up, AbortedError(f"{self.name} ends by an error: {why}"))
+
     def on_message(self, peer: str, meta: bytes, tensors: list[np.ndarray]) -> None:
         """From another task. Raises InvalidArgumentError on what is no message of this kind."""
         if meta[:1] == bytes([DATA]):
@@ -111,7 +121,7 @@ class Collectives:
             fields = json.loads(meta[1:])
             handler = {
                 JOIN: self._joins, FORMED: self._formed, REFUSED: self._refused, ABORT: self._aborted,
-                WHO: self._overdue.asked, ANSWER: self._overdue.answered, LOST: self._told_of_lost,
+                WHO: self._overdue.asked, ANSWER: self._overdue.answered, LOST: self._hear_lost, ENDED: self._ended.note
             }.get(meta[0] if meta else -1)  # fmt: skip
             if handler is None or not isinstance(fields, dict):
                 raise InvalidArgumentError(f"Collective message {meta[:20]!r}: no such kind")
@@ -138,6 +148,7 @@ class Collectives:
         """What time alone brings about; when it will do so next."""
         now = time.monotonic()
         self._missing.look(now)
+        self._ended.look(now)
         for group in self._groups.all():
             if group.join_at is not None and now >= group.join_at:
                 self._join(group)
@@ -145,14 +156,17 @@ class Collectives:
                 self._give_up(group, group.why_lost())
         self._overdue.look(now)
         times = [at for g in self._groups.all() for at in (g.join_at, g.settled_at) if at is not None]
-        return min([self._overdue.due, *times, *self._missing.next_at()])
+        return min([self._overdue.due, *times, *self._missing.next_at(), *self._ended.next_at(now)])
 
     def _interrupted(self) -> None:
         """In the middle of something here: nobody knows what the others still have to get."""
         error = AbortedError(f"{self.name} was interrupted")
+        self._give_all_up(error)
+        self._untold.end(error)
+
+    def _give_all_up(self, error: OpError) -> None:
         for group in self._groups.all():
             self._give_up(group, error)
-        self._untold.end(error)
 
     # ------------------------------------------------------------------ a request's way
 
@@ -193,7 +207,9 @@ class Collectives:
             _log.debug("%s: %s cannot be reached yet: %s", self.name, group.leader, error)
             group.join_at = time.monotonic() + _DIAL_AGAIN_S
             return
-        if isinstance(error, UnavailableError):
+        if (ended := self._ended.error(group.leader)) is not None:
+            error = ended
+        elif isinstance(error, UnavailableError):
             away = f"{group.leader}, which forms the groups, could not be reached for {_LEADER_S:g} s"
             error = UnavailableError(f"{away}: {error.message}. Look for an earlier error in its log")
         self._give_up(group, error)
@@ -253,6 +269,7 @@ class Collectives:
     def _joins(self, peer: str, fields: Fields) -> None:
         """This task leads: another asks to be in a group."""
         key, size = int(fields["group"]), int(fields["size"])
+        self._ended.back(peer)
         answer = self._leading.join(key, size, peer, int(fields["nonce"]), int(fields.get("left", 0)))
         for task in answer.abort:
             left = AbortedError(f"{peer} left group {key} and asks for it anew")
@@ -272,6 +289,7 @@ class Collectives:
         group.rank = group.members.index(self.name)
         group.generation = int(fields["generation"])  # last: who describes the group looks from other threads
         self._groups.stands(group)
+        self._ended.back(*group.members)
         waiting, group.waiting = group.waiting, []
         for request in waiting:
             if group.begins(request):
@@ -336,11 +354,11 @@ class Collectives:
             elif peer == group.leader and not group.generation and group.join_at is None:
                 group.join_at, group.away_since = time.monotonic() + _DIAL_AGAIN_S, None  # back, it would know nobody
 
-    def _told_of_lost(self, peer: str, fields: Fields) -> None:
+    def _hear_lost(self, peer: str, fields: Fields) -> None:
         if (group := self._groups.of(fields["group"], int(fields["generation"]))) is not None:
             self._without(group, str(fields["who"]), str(fields["why"]), bool(fields["settled"]))
         else:
-            self._groups.keep(fields["group"], int(fields["generation"]), (self._told_of_lost, (peer, fields)))
+            self._groups.keep(fields["group"], int(fields["generation"]), (self._hear_lost, (peer, fields)))
 
     def _without(self, group: Group, peer: str, why: str, settled: bool) -> None:
         """A member died. The next one says what can go on; settled: all that came from there has been seen."""
@@ -380,21 +398,3 @@ class Collectives:
     def _may_join(self, key: int, size: int) -> Sequence[str]:
         """Who is expected in a group: those that were in it before, else all tasks."""
         return self._groups.members_before(key, size) or self._tasks()
-
-    # ------------------------------------------------------------------ messages
-
-    def _tell(self, task: str, kind: int, fields: Fields) -> None:
-        message = bytes([kind]) + json.dumps(fields).encode()
-        if task == self.name:
-            self.on_message(task, message, [])
-        elif self._push is None:
-            raise InvalidArgumentError(f"{self.name} has no way to reach {task}: this session is not part of a cluster")
-        else:
-            self._push(task, message, ())
-
-    def _tell_quietly(self, task: str, kind: int, fields: Fields) -> None:
-        """To a task that may be gone: whoever waits for it is told by the end of its connection."""
-        try:
-            self._tell(task, kind, fields)
-        except OpError as error:
-            _log.debug("%s: not told to %s: %s", self.name, task, error)
