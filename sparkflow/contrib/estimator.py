@@ -19,6 +19,7 @@ from sparkflow.estimator import (
     PoissonRegressionHead,
     RegressionHead,
     add_metrics,
+    rnn,
 )
 from sparkflow.estimator.experimental import (
     call_logit_fn,
@@ -33,6 +34,7 @@ from sparkflow.estimator.experimental import (
     stop_if_no_increase_hook,
 )
 from sparkflow.estimator.extenders import forward_features
+from sparkflow.estimator.in_memory import InMemoryEvaluatorHook
 from sparkflow.framework.graph import Operation
 from sparkflow.losses import Reduction
 from sparkflow.ops.clip import clip_by_global_norm
@@ -111,6 +113,7 @@ __all__ = [
     "BaselineEstimator",
     "DNNEstimator",
     "DNNLinearCombinedEstimator",
+    "InMemoryEvaluatorHook",
     "LinearEstimator",
     "add_metrics",
     "binary_classification_head",

@@ -14,6 +14,7 @@ from typing import Any
 from sparkflow import logging
 from sparkflow.estimator.canned import dnn
 from sparkflow.estimator.estimator import Estimator
+from sparkflow.estimator.in_memory import InMemoryEvaluatorHook  # noqa: F401 - a name of this module
 from sparkflow.estimator.kmeans import KMeansClustering
 from sparkflow.feature_column import linear_model
 from sparkflow.framework.graph import Tensor, get_default_graph
