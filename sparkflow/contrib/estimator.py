@@ -93,6 +93,34 @@ def multi_head(heads: Sequence[Head], head_weights: Sequence[float] | None = Non
     return MultiHead(heads, head_weights)
 
 
+class RNNEstimator(rnn.RNNEstimator):
+    """tf.estimator.experimental's, whose units are num_units here."""
+
+    def __init__(
+        self, head: Head, sequence_feature_columns: Sequence[Any],
+        context_feature_columns: Sequence[Any] | None = None, num_units: Any = None, cell_type: str | None = None,
+        rnn_cell_fn: rnn.CellFn | None = None, return_sequences: bool = False, **settings: Any,
+    ):  # fmt: skip
+        super().__init__(
+            head, sequence_feature_columns, context_feature_columns, num_units, cell_type, rnn_cell_fn,
+            return_sequences, **settings,
+        )  # fmt: skip
+
+
+class RNNClassifier(rnn.RNNClassifier):
+    """tf.estimator.experimental's, whose units are num_units here."""
+
+    def __init__(
+        self, sequence_feature_columns: Sequence[Any], context_feature_columns: Sequence[Any] | None = None,
+        num_units: Any = None, cell_type: str | None = None, rnn_cell_fn: rnn.CellFn | None = None,
+        model_dir: str | None = None, **settings: Any,
+    ):  # fmt: skip
+        super().__init__(
+            sequence_feature_columns, context_feature_columns, num_units, cell_type, rnn_cell_fn, model_dir=model_dir,
+            **settings,
+        )  # fmt: skip
+
+
 class _Clipped(WrappedOptimizer):
     def __init__(self, optimizer: Optimizer, clip_norm: float):
         super().__init__(optimizer, f"Clipped{optimizer.get_name()}")
@@ -115,6 +143,8 @@ __all__ = [
     "DNNLinearCombinedEstimator",
     "InMemoryEvaluatorHook",
     "LinearEstimator",
+    "RNNClassifier",
+    "RNNEstimator",
     "add_metrics",
     "binary_classification_head",
     "call_logit_fn",

@@ -16,6 +16,7 @@ from sparkflow.estimator.canned import dnn
 from sparkflow.estimator.estimator import Estimator
 from sparkflow.estimator.in_memory import InMemoryEvaluatorHook  # noqa: F401 - a name of this module
 from sparkflow.estimator.kmeans import KMeansClustering
+from sparkflow.estimator.rnn import RNNClassifier, RNNEstimator  # noqa: F401
 from sparkflow.feature_column import linear_model
 from sparkflow.framework.graph import Tensor, get_default_graph
 from sparkflow.framework.graph_keys import GraphKeys
