@@ -7,9 +7,9 @@ from typing import Any
 
 _PARTS = (
     "autograph", "cluster_resolver", "crf", "cudnn_rnn", "data", "distribute", "distributions", "eager", "estimator",
-    "factorization", "feature_column", "framework", "graph_editor", "keras", "layers", "learn", "legacy_seq2seq",
-    "lookup", "losses", "metrics", "opt", "predictor", "rnn", "seq2seq", "slim", "sparsemax", "staging",
-    "tensorboard", "tpu", "training", "util",
+    "factorization", "feature_column", "framework", "graph_editor", "image", "keras", "layers", "learn",
+    "legacy_seq2seq", "lookup", "losses", "metrics", "opt", "predictor", "rnn", "seq2seq", "slim", "sparsemax",
+    "staging", "tensorboard", "tpu", "training", "util",
 )  # fmt: skip
 
 

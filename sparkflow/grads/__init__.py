@@ -14,6 +14,7 @@ from sparkflow.grads import (
     fourier,
     image,
     image_boxes,
+    image_transforms,
     linalg,
     linalg_functions,
     math,

@@ -26,6 +26,7 @@ from sparkflow_runtime.kernels import (
     image_colours,
     image_crops,
     image_files,
+    image_transforms,
     image_weights,
     linalg,
     linalg_functions,

@@ -106,6 +106,7 @@ def table() -> dict[str, dict[str, list[Case]]]:
         special,
         spread,
         strings,
+        transforms,
     )
 
     return _TABLE

@@ -106,3 +106,24 @@ expression(
     lambda tf, x: [tf.gradients(tf.image.rgb_to_hsv(x)[:, i], x)[0] for i in range(3)],
     tolerance=Tolerance(4096, scaled=True),
 )
+_SEEN = np.array([[0.8, -0.6, 1.7, 0.6, 0.8, -0.9, 0, 0], [1.3, 0.2, -3.1, -0.1, 1.7, -4.3, 0.02, -0.03]], np.float32)
+expression(
+    "transformed",  # whose gradient TensorFlow has where ranks are known alone
+    [_X],
+    lambda tf, x: [
+        op(
+            **named,
+            images=tf.ensure_shape(x, [2, 16, 18, 3]),
+            transforms=_SEEN,
+            output_shape=[12, 9],
+            interpolation=how,
+        )
+        for how in ("BILINEAR", "NEAREST")
+        for op, named in (
+            (tf.raw_ops.ImageProjectiveTransformV2, {}),
+            (tf.raw_ops.ImageProjectiveTransformV3, {"fill_value": 0.5}),
+        )
+    ],
+    True,
+    tolerance=Tolerance(4096, scaled=True),
+)
