@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 import sparkflow as tf
 import sparkflow_runtime.kernels.table  # noqa: F401  (fills the kernel table)
 from sparkflow_runtime.master.passes import Optimizer
+from sparkflow_runtime.master.passes.distinct_rows import distinct_rows
 from sparkflow_runtime.master.passes.settings import Settings
 from sparkflow_runtime.master.passes.whole_variables import LEAST_BYTES, whole_variables
 from sparkflow_runtime.master.place import place
@@ -187,6 +189,41 @@ def test_the_penalty_is_computed_before_the_update(graph: Any) -> None:
     ops = {n.name: n for n in after.node}
     (update,) = (n for n in after.node if n.op == "ApplyAdagrad")
     assert "^L2Loss" in update.input and TASKS["ps"] in ops["L2Loss"].device
+
+
+def gathered() -> Any:
+    """The loss of rows of two tables that `tf.gather` looks up, at the worker."""
+    with tf.device(tf.train.replica_device_setter(ps_tasks=1, worker_device=WORKER)):
+        ids = tf.placeholder(tf.int64, [None], "ids")
+        tables = [tf.get_variable(f"table{k}", initializer=start(ROWS, WIDTH)) for k in range(2)]
+        rows = tf.concat([tf.gather(t, ids) for t in tables], 1)
+        return tf.reduce_sum(tf.square(rows))
+
+
+def test_an_update_that_comes_of_what_is_computed_waits_for_it_anyway(graph: Any) -> None:
+    """So rows that `tf.gather` looks up travel as those of an embedding look-up do."""
+    train = tf.train.AdagradOptimizer(0.1).minimize(gathered())
+    _, after = passed([], [train])
+    updates = [n for n in after.node if n.op == "SparseApplyAdagrad"]
+    assert len(updates) == 2 and not any(e.startswith("^Gather") for n in updates for e in n.input)
+    found = Counter(n.op for n in distinct_rows(after, ["ids:0"], [train.name]).node)
+    assert found["_GatherDistinct"] == found["_SumToDistinct"] == 1
+
+
+def test_an_update_that_may_come_by_another_way_waits(graph: Any) -> None:
+    """A merge takes the value of the branch that is taken, whoever waits for the other."""
+    loss = gathered()
+    with tf.device(WORKER):
+        grads = tf.gradients(loss, tf.trainable_variables()[0])[0]
+        values = tf.cond(tf.reduce_sum(tf.range(3)) > 2, lambda: tf.ones([1, WIDTH]), lambda: grads.values[:1])
+    with tf.device(PS):
+        update = tf.scatter_add(tf.trainable_variables()[0], [3], values)
+    _, after = passed([loss], [update.op])
+    (changed,) = (n for n in after.node if n.op == "ScatterAdd")
+    nodes = {n.name: n for n in after.node}
+    (look_up,) = (n for n in after.node if n.op == "GatherV2" and n.input[0] == "table0/read")
+    assert TASKS["ps"] in look_up.device and f"^{look_up.name}" in changed.input
+    assert look_up.name in _before(nodes, changed)
 
 
 def test_a_small_variable_is_read_before_its_update_too(graph: Any) -> None:

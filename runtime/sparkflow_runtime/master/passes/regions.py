@@ -8,7 +8,7 @@ them must wait for can itself be waiting for another of them.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sparkflow_runtime.kernels import registry
@@ -148,6 +148,17 @@ class Regions:
         for name in self.order:
             before = max([found[source] for source in self.sources[name]], default=0)
             found[name] = before + counts(name)
+        return found
+
+    def after(self, bits: Mapping[str, int]) -> dict[str, int]:
+        """Which of these nodes each comes after, whatever happens: a merge takes what comes first, so it waits for
+        none."""
+        found: dict[str, int] = {}
+        for name in self.order:
+            before = 0
+            for source in () if self._ops[name] in _MERGES else self.sources[name]:
+                before |= found[source] | bits.get(source, 0)
+            found[name] = before
         return found
 
     def awaited(self) -> dict[str, int]:

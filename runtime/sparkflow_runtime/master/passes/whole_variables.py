@@ -99,7 +99,12 @@ class _Mover:
                 homes.update(dict.fromkeys(cut, home))
                 for node, update in order:
                     before[update][node] = None
-        return self._rewritten(homes, before) if homes else self._regions.graph
+        if not homes:
+            return self._regions.graph
+        bits = {name: 1 << i for i, name in enumerate(dict.fromkeys(n for nodes in before.values() for n in nodes))}
+        after = self._regions.after(bits)  # an update that comes of what it must wait for does so anyway
+        waits = {update: [n for n in nodes if not after[update] & bits[n]] for update, nodes in before.items()}
+        return self._rewritten(homes, waits)
 
     # ------------------------------------------------------------------ what is there
 
@@ -287,7 +292,7 @@ class _Mover:
             todo.extend(new)
         return late in seen
 
-    def _rewritten(self, homes: dict[str, str], before: dict[str, dict[str, None]]) -> GraphDef:
+    def _rewritten(self, homes: dict[str, str], before: dict[str, list[str]]) -> GraphDef:
         nodes = []
         for node in self._regions.graph.node:
             if node.name in homes or node.name in before:
