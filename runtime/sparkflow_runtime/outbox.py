@@ -50,7 +50,7 @@ class Outbox:
         meta: bytes,
         tensors: Sequence[Any],
         failed: Failed,
-        waits: bool = True,
+        waits: bool | float = True,
     ) -> None:
         """Over a channel that there is (waits: see Channel.push), else when there is one: of copies, since who waits
         may go on before. Raises OpError where the channel has ended."""

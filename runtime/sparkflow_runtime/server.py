@@ -22,7 +22,7 @@ from sparkflow_runtime.masters import Masters
 from sparkflow_runtime.memory import keep_freed_memory
 from sparkflow_runtime.outbox import Outbox, Sent
 from sparkflow_runtime.remote_task import RemoteTask
-from sparkflow_runtime.resources.chunk_messages import is_short
+from sparkflow_runtime.resources.chunk_messages import SEND_S, is_short
 from sparkflow_runtime.resources.collectives import Collectives
 from sparkflow_runtime.resources.events import may_wait
 from sparkflow_runtime.runners import Runners
@@ -266,7 +266,7 @@ class Server:
 
     def _push_collective(self, task: str, meta: bytes, tensors: Sequence[Any]) -> None:
         channel, unsent = self.open_channel(task), partial(self._collectives.unsent, task, meta)
-        waits = may_wait() and not is_short(tensors)
+        waits = SEND_S if may_wait() and not is_short(tensors) else False
         self.outbox.push(task, channel, COLLECTIVE, meta, tensors, unsent, waits)
 
     def _collective_leader(self) -> str:

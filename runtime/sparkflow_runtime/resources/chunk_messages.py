@@ -16,6 +16,7 @@ from sparkflow_runtime.wire.errors import InvalidArgumentError, OpError, Unavail
 
 DATA = 0  # the first byte of such a message
 SHORT_BYTES = 1 << 20  # of data that are sent, or added up, by the thread that brings them
+SEND_S = 0.2  # a ring waits so long for who does not read, and may be stopped: its thread has other things to do
 _FIXED = struct.Struct("<BQiiQBIIQ")  # DATA, generation, group key, instance key, use, and the four of Chunk
 
 _log = logging.getLogger(__name__)

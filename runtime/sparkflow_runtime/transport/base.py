@@ -136,12 +136,12 @@ class Channel(ABC):
         method: int,
         meta: bytes = b"",
         tensors: Sequence[Any] = (),
-        waits: bool = True,
+        waits: bool | float = True,
         deadline: float | None = None,
     ) -> None:
         """One way, no answer. waits: may wait, until `deadline`, for a peer that does not read; else what does not go
-        now is copied and sent later, as it always is on a reader thread. Raises UnavailableError when the channel has
-        ended, DeadlineExceededError as `call_async`."""
+        now, or in so many seconds, is copied and sent later, as it always is on a reader thread. Raises
+        UnavailableError when the channel has ended, DeadlineExceededError as `call_async`."""
 
     @abstractmethod
     def close(self, reason: str = "closed by this side") -> None:

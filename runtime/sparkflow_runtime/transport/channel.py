@@ -130,7 +130,7 @@ class SocketChannel(Channel):
         method: int,
         meta: bytes = b"",
         tensors: Sequence[Any] = (),
-        waits: bool = True,
+        waits: bool | float = True,
         deadline: float | None = None,
     ) -> None:
         self._send(frames.encode(frames.PUSH, method, 0, meta, tensors), method, deadline, waits)
@@ -147,7 +147,9 @@ class SocketChannel(Channel):
                 raise
         return call_id  # where the channel ended meanwhile, `done` has been told
 
-    def _send(self, buffers: list[frames.Buffer], method: int, deadline: float | None, waits: bool = True) -> None:
+    def _send(
+        self, buffers: list[frames.Buffer], method: int, deadline: float | None, waits: bool | float = True
+    ) -> None:
         if self._error is not None:
             raise self._gone(method)
         nbytes, start = frames.frame_bytes(buffers), time.monotonic()
@@ -161,6 +163,8 @@ class SocketChannel(Channel):
             if not waits or threading.get_ident() in _READERS:
                 self._sender.post(buffers, nbytes, segment)
                 posted = True
+            elif waits is not True:
+                posted = self._sender.send_or_post(buffers, nbytes, start + waits, segment)
             else:
                 self._sender.send(buffers, nbytes, deadline, segment)
         except OSError as e:

@@ -109,6 +109,19 @@ class Sender:
             if held and held[0]:
                 self._lock.release()
 
+    def send_or_post(
+        self, buffers: Sequence[Buffer], nbytes: int, deadline: float, segment: Segment | None = None
+    ) -> bool:
+        """As `send` until the deadline, then as `post`: whether that was needed for all of it."""
+        try:
+            self.send(buffers, nbytes, deadline, segment)
+        except NotBegunError:
+            self.post(buffers, nbytes, segment)
+            return True
+        except DeadlineExceededError:
+            pass  # the rest is owed
+        return False
+
     def _begin(self, frame: _Frame, deadline: float | None) -> None:
         """`send` of a frame, with the lock held."""
         try:
