@@ -38,7 +38,7 @@ from sparkflow_connectors.dask_slots import (
     within,
     workers_now,
 )
-from sparkflow_connectors.dask_tfrecord import read_tfrecord, to_tfrecord
+from sparkflow_connectors.dask_tfrecord import damaged_records, read_tfrecord, to_tfrecord
 from sparkflow_connectors.dask_threads import await_threads
 from sparkflow_connectors.job import Job, job_of
 from sparkflow_connectors.local import as_table, with_predictions
@@ -380,6 +380,6 @@ def write_variables(
 
 
 __all__ = [
-    "Column", "DaskEngine", "load_model", "read_tfrecord", "to_tfrecord", "train", "transform", "variable_table",
-    "write_variables",
+    "Column", "DaskEngine", "damaged_records", "load_model", "read_tfrecord", "to_tfrecord", "train", "transform",
+    "variable_table", "write_variables",
 ]  # fmt: skip

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import secrets
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import dask
 import dask.dataframe as dd
 import pandas as pd
 import pyarrow as pa
+from distributed import Client, default_client, get_worker
 
 from sparkflow.errors import InvalidArgumentError
 from sparkflow_connectors.dask_schema import arrow_schema
 from sparkflow_connectors.record_types import EXAMPLE
-from sparkflow_connectors.tfrecord import Dataset, names_of, open_tfrecord, options_of
+from sparkflow_connectors.tfrecord import Counts, Dataset, names_of, open_tfrecord, options_of
 from sparkflow_connectors.tfrecord_write import FolderWriter
+
+_DAMAGED = "sparkflow-tfrecord-damaged"  # a topic of Dask's events
+
+log = logging.getLogger("sparkflow")
 
 
 def read_tfrecord(
@@ -27,13 +34,16 @@ def read_tfrecord(
     """A Dask DataFrame with one partition a file; columns have Arrow's dtypes, so nothing is copied to objects.
 
     options: the fields of Options (record_type, schema, on_error, sample, codec). Every worker must see the files.
-    Raises NotFoundError and InvalidArgumentError here, DataLossError (file, position) when it is computed.
+    Raises NotFoundError and InvalidArgumentError here, DataLossError (file, position) when it is computed. What
+    on_error="skip" leaves out on a cluster is a warning here as well, and in `damaged_records`.
     """
     dataset = open_tfrecord(paths, options_of(options))
     wanted = names_of(columns) if columns is not None else dataset.schema.names
     meta = _frame(dataset.table([], wanted))
     if not dataset.files:
         return dd.from_pandas(meta, npartitions=1)
+    if dataset.options.on_error == "skip":
+        _listen()
     return dd.from_map(_part, [*map(dataset.of, dataset.files)], columns=wanted, meta=meta)
 
 
@@ -76,8 +86,36 @@ def _write(part: pd.DataFrame, number: int, writer: FolderWriter) -> tuple[dict[
     return writer.write(iter(table.to_batches(max_chunksize=10_000)), number, attempt), writer.nulls
 
 
+def damaged_records(client: Client | None = None) -> dict[str, int]:
+    """How many damaged places on_error="skip" left out of each file that has any, when the cluster's workers last read
+    it. client: the cluster's (the default one)."""
+    events = (client or default_client()).get_events(_DAMAGED)
+    return {told["path"]: told["damaged"] for _, told in events}
+
+
+def _listen() -> None:
+    """Have what workers leave out told in this process's log."""
+    try:
+        client = default_client()
+    except ValueError:  # whoever computes is no cluster, and has the log
+        return
+    client.subscribe_topic(_DAMAGED, _told)
+
+
+def _told(event: tuple[float, dict[str, Any]]) -> None:
+    told = event[1]
+    log.warning("%s: %d damaged places were left out by %s", told["path"], told["damaged"], told["worker"])
+
+
 def _part(dataset: Dataset, columns: list[str]) -> pd.DataFrame:
-    return _frame(dataset.table(columns=columns))
+    counts = Counts()
+    table = dataset.table(columns=columns, counts=counts)
+    if counts.damaged:
+        with suppress(ValueError):  # no worker of a cluster
+            worker = get_worker()
+            told = {"path": dataset.files[0], "damaged": counts.damaged, "worker": worker.address}
+            worker.log_event(_DAMAGED, told)
+    return _frame(table)
 
 
 def _frame(table: pa.Table) -> pd.DataFrame:

@@ -26,14 +26,23 @@ from sparkflow_connectors.rows import arrays_of_numpy, native, pieces_of, table_
 from sparkflow_connectors.saved import load_model
 from sparkflow_connectors.schema import arrays as arrays_of
 from sparkflow_connectors.schema import check_batch, check_keys, check_partitioning, resolve
-from sparkflow_connectors.tfrecord import read_tfrecord
+from sparkflow_connectors.tfrecord import Counts, read_tfrecord
 from sparkflow_connectors.tfrecord_write import to_tfrecord as write_tfrecord
 from sparkflow_connectors.variable_tables import as_arrow as variable_table
 from sparkflow_connectors.variable_tables import write
 from sparkflow_connectors.worker_process import run_child
 from sparkflow_runtime.wire.errors import DeadlineExceededError, InvalidArgumentError
 
-__all__ = ["Column", "load_model", "read_tfrecord", "to_tfrecord", "train", "variable_table", "write_variables"]
+__all__ = [
+    "Column",
+    "Counts",
+    "load_model",
+    "read_tfrecord",
+    "to_tfrecord",
+    "train",
+    "variable_table",
+    "write_variables",
+]
 
 HOST = "127.0.0.1"
 _CANCEL_S = 10.0

@@ -38,7 +38,7 @@ from sparkflow_connectors.spark_group import JobGroup
 from sparkflow_connectors.spark_schema import arrow_schema, check_case, check_frame
 from sparkflow_connectors.spark_slots import LateTasks
 from sparkflow_connectors.spark_stream import TrainingStream, stream
-from sparkflow_connectors.spark_tfrecord import register_tfrecord
+from sparkflow_connectors.spark_tfrecord import damaged_records, register_tfrecord
 from sparkflow_connectors.spark_transform import transform
 from sparkflow_connectors.unshipped import not_in_spark
 from sparkflow_connectors.variable_tables import Rows, write
@@ -383,6 +383,6 @@ def write_variables(
 
 
 __all__ = [
-    "Column", "SparkEngine", "TrainingStream", "load_model", "register_tfrecord", "session", "train", "train_stream",
-    "transform", "variable_table", "write_variables",
+    "Column", "SparkEngine", "TrainingStream", "damaged_records", "load_model", "register_tfrecord", "session", "train",
+    "train_stream", "transform", "variable_table", "write_variables",
 ]  # fmt: skip

@@ -47,7 +47,7 @@ from sparkflow_connectors.spark_schema import in_zone
 from sparkflow_connectors.tfrecord import Counts, Dataset, Options, open_tfrecord
 from sparkflow_connectors.tfrecord_write import PARTITIONS, FolderWriter
 from sparkflow_runtime.wire import temporaries
-from sparkflow_runtime.wire.errors import InvalidArgumentError, UnimplementedError
+from sparkflow_runtime.wire.errors import FailedPreconditionError, InvalidArgumentError, UnimplementedError
 
 _PARTITION_BYTES = 32 << 20  # of small files that one task reads, in about 0.1 s: it does not know how many cores wait
 _arrow_schema = in_zone(to_arrow_schema, "UTC")
@@ -57,6 +57,7 @@ _KNOWN = {
     "path", "paths", "recordtype", "codec", "onerror", "samplesize", "partitionby", "partitionoverwritemode",
     "writelocality",
 }  # fmt: skip
+_LOGGING = "spark.sql.pyspark.worker.logging.enabled"
 _OVERWRITE_MODE = "spark.sql.sources.partitionOverwriteMode"
 
 
@@ -245,6 +246,21 @@ def register_tfrecord(spark: Any) -> None:
         spark._jvm.SparkSession.setActiveSession(spark._jsparkSession)
     for source in (TFRecordSource, TFRecordsSource):
         spark.dataSource.register(source)
+
+
+def damaged_records(spark: Any) -> dict[str, int]:
+    """How many damaged places onError=skip left out of each file that has any, when tasks of this session last read it.
+
+    Tasks tell it by their log, which Spark keeps for the session where spark.sql.pyspark.worker.logging.enabled was set
+    to true before. Raises FailedPreconditionError where it is not set.
+    """
+    if str(spark.conf.get(_LOGGING, "false")).lower() != "true":
+        raise FailedPreconditionError(
+            f"{_LOGGING} is not true: Spark keeps no log of what its tasks leave out. Set it, then read the records"
+        )
+    logs = spark.tvf.python_worker_logs().where("logger = 'sparkflow' and context['damaged'] is not null")
+    found = logs.selectExpr("context['path'] path", "cast(context['damaged'] as int) damaged", "ts").orderBy("ts")
+    return {row.path: row.damaged for row in found.collect()}
 
 
 def _of_columns(schema: StructType) -> pa.Schema:

@@ -117,7 +117,7 @@ class Dataset:
                     yield from self._of_block(block, path, inside, wanted, counts)
                 counts.damaged += file.skipped
                 if skipped := counts.damaged - damaged:
-                    log.warning("%s: %d damaged places were left out (on_error='skip')", path, skipped)
+                    _left_out(path, skipped, f"{path}: {skipped} damaged places were left out")
                 else:
                     self._check_count(path, counts.records - before, counts)
 
@@ -142,7 +142,7 @@ class Dataset:
                 "reads what is there"
             )
         counts.damaged += 1
-        log.warning("%s (on_error='skip')", what)
+        _left_out(path, 1, what)
 
     def _inside(self, wanted: pa.Schema, own: set[str]) -> pa.Schema:
         """What is read of the records; of those that are one column, that one in any case."""
@@ -217,6 +217,11 @@ class Dataset:
             partitions={} if partitions is None else {path: partitions},
             records={} if records is None else {path: records},
         )
+
+
+def _left_out(path: str, damaged: int, what: str) -> None:
+    """In the log. Where Spark keeps its Python workers' logs, `context` is a column of them."""
+    log.warning("%s (on_error='skip')", what, extra={"context": {"path": path, "damaged": str(damaged)}})
 
 
 def names_of(columns: Sequence[str]) -> list[str]:
