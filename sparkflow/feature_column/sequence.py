@@ -103,22 +103,38 @@ def sequence_input_layer(
     Raises ValueError on a column that is not of sequences, or not dense: put it into an embedding_column or
     indicator_column. When it runs, InvalidArgumentError where two features have different numbers of steps.
     """
-    columns = require_columns(feature_columns)
+    columns, given, found = sequence_columns(feature_columns), Features(features), []
+    with variable_scope(None, "sequence_input_layer"):
+        for column in columns:
+            with variable_scope(None, column.scope_name):
+                found.append(sequence_part(column, given, weight_collections, trainable))
+        return beside_one_another(found)
+
+
+def sequence_columns(feature_columns: Any) -> list[Any]:
+    """The columns. Raises ValueError on one that is not of sequences, or not dense."""
+    columns = list(require_columns(feature_columns))
     for column in columns:
         if not (isinstance(column, DenseColumn) and column.is_sequence):
             raise ValueError(
                 f"All feature_columns must be dense columns of sequences: {column.name!r} ({type(column).__name__}) is "
                 "not; wrap a sequence_categorical_column with an embedding_column or indicator_column"
             )
-    given, parts, lengths = Features(features), [], []
-    with variable_scope(None, "sequence_input_layer"):
-        for column in columns:
-            with variable_scope(None, column.scope_name):
-                dense = column.dense_tensor(given, weight_collections, trainable)  # type: ignore[attr-defined]
-                size, outer = product(column.variable_shape), array.shape(dense)  # type: ignore[attr-defined]
-                parts.append(array.reshape(dense, [outer[0], outer[1], size]))
-                lengths.append(_steps(column, given))
-        return array_join.concat(parts, -1), _agreed(lengths)
+    return columns
+
+
+def sequence_part(
+    column: Any, given: Features, weight_collections: Any, trainable: bool | None
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """[batch, steps, n] of one column, and how many steps each example has."""
+    dense = column.dense_tensor(given, weight_collections, trainable)
+    outer = array.shape(dense)
+    return array.reshape(dense, [outer[0], outer[1], product(column.variable_shape)]), _steps(column, given)
+
+
+def beside_one_another(parts: list[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
+    """The parts of all columns as one; when it runs, InvalidArgumentError where their numbers of steps differ."""
+    return array_join.concat([part for part, _ in parts], -1), _agreed([length for _, length in parts])
 
 
 def concatenate_context_input(context_input: Any, sequence_input: Any) -> Tensor:

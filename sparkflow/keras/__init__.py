@@ -18,6 +18,7 @@ _PARTS = (
         "constraints",
         "datasets",
         "estimator",
+        "experimental",
         "initializers",
         "layers",
         "losses",

@@ -51,3 +51,26 @@ def test_what_is_refused() -> None:
         tf.keras.layers.DenseFeatures([fc.categorical_column_with_identity("c", 3)])
     with pytest.raises(ValueError, match="DenseFeatures: 's' is a column of sequences"):
         tf.keras.layers.DenseFeatures([tf.contrib.feature_column.sequence_numeric_column("s")])
+
+
+def test_columns_of_sequences_with_one_table() -> None:
+    ids = fc.sequence_categorical_column_with_identity("c", 3)
+    table = tf.constant_initializer(np.arange(6).reshape(3, 2))
+    layer = tf.keras.experimental.SequenceFeatures(
+        [fc.sequence_numeric_column("n"), fc.embedding_column(ids, 2, initializer=table)]
+    )
+    where = [[0, 0], [1, 0], [1, 1]]
+    given = {
+        "n": tf.SparseTensor(where, [7.0, 8.0, 9.0], [2, 2]),
+        "c": tf.SparseTensor(where, tf.constant([2, 0, 1], tf.int64), [2, 2]),
+    }
+    (found, lengths), (again, _) = layer(given), layer(given)
+    assert [v.name for v in tf.global_variables()] == ["sequence_features/c_embedding/embedding_weights:0"]
+    assert layer.trainable_weights == tf.trainable_variables()
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        assert session.run(lengths).tolist() == [1, 2]
+        wanted = [[[4, 5, 7], [0, 0, 0]], [[0, 1, 8], [2, 3, 9]]]
+        assert session.run(found).tolist() == session.run(again).tolist() == wanted
+    with pytest.raises(ValueError, match="must be dense columns of sequences: 'n'"):
+        tf.keras.experimental.SequenceFeatures([fc.numeric_column("n")])

@@ -1,0 +1,5 @@
+"""tf.keras.experimental."""
+
+from sparkflow.keras.layers.features import SequenceFeatures
+
+__all__ = ["SequenceFeatures"]
