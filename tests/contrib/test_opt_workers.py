@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import sparkflow as tf
+from sparkflow.session.server import traffic_of
 
 opt = tf.contrib.opt
 
@@ -64,6 +65,32 @@ def test_two_workers_have_one_center(cluster: Any) -> None:
     assert second.run(kept1) == [1.5, 1.5, 2]
     for session in (first, second):
         session.close()
+
+
+def test_steps_between_exchanges_stay_on_the_worker(cluster: Any, monkeypatch: Any) -> None:
+    """Of four steps only the last one moves the variable, of 80 kB, and its center between worker and server."""
+    monkeypatch.setenv("SPARKFLOW_SECRET", "secret")
+    with tf.Graph().as_default():
+        getter, size = opt.ElasticAverageCustomGetter("/job:worker/task:0"), 20_000
+        (v,) = _variables(getter, 0, v=np.zeros(size, np.float32))
+        with tf.device("/job:worker/task:0"):
+            made = opt.ElasticAverageOptimizer(tf.train.GradientDescentOptimizer(1.0), 1, getter, 4, moving_rate=0.5)
+            train = made.apply_gradients([(tf.ones([size]), v)], tf.train.get_global_step())
+        hook, server = made.make_session_run_hook(True, 0), cluster(ps=1, worker=1)["worker0"]
+        seen = []
+        with tf.train.MonitoredTrainingSession(server.target, hooks=[hook]) as session:
+            for _ in range(9):
+                seen.append(
+                    sum(
+                        n
+                        for peer in traffic_of(server.address).values()
+                        for k, n in peer.items()
+                        if k.startswith("bytes")
+                    )
+                )
+                session.run(train)
+    moved = np.diff(seen)
+    assert (moved[[1, 2, 4, 5, 6]] < 10_000).all() and (moved[[3, 7]] > 80_000).all(), moved
 
 
 def test_workers_that_begin_together(cluster: Any) -> None:
