@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from functools import cache
 from typing import Any
+from unittest import mock  # noqa: F401 - a name of tf.test
 
 import numpy as np
 from absl.testing.absltest import TestCase as _TestCase
@@ -282,6 +283,11 @@ def is_built_with_cuda() -> bool:
 
 
 is_built_with_gpu_support = is_built_with_cuda
+
+
+def is_built_with_xla() -> bool:
+    """False: sparkflow makes machine code in its own ways."""
+    return False
 
 
 def is_built_with_rocm() -> bool:

@@ -12,7 +12,12 @@ FILES = {
     "distributions": "ops.distribution_util",
     "eager": "tfe",
     "estimator": "estimator estimator.early_stopping estimator.extenders estimator.head estimator.multi_head",
+    "feature_column": "feature_column feature_column.sequence_feature_column",
     "factorization": "ops ops.clustering_ops ops.factorization_ops ops.kmeans",
+    "hooks": "training",
+    "image": "ops ops.image_ops",
+    "signal": "ops ops.mel_ops ops.mfcc_ops ops.reconstruction_ops ops.shape_ops ops.spectral_ops ops.window_ops",
+    "stateless": "ops",
     "framework": "framework framework.checkpoint_utils framework.tensor_util ops ops.arg_scope ops.variables",
     "layers": "layers layers.embedding_ops layers.encoders layers.feature_column layers.feature_column_ops "
     "layers.initializers layers.layers layers.normalization layers.optimizers layers.regularizers layers.summaries "

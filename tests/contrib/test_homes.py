@@ -23,8 +23,11 @@ def test_imports_of_libraries() -> None:
         sparkflow.install_as_tensorflow()
         from tensorflow.contrib.eager.python import tfe
         from tensorflow.contrib.framework.python.ops import add_arg_scope, arg_scope, variables
+        from tensorflow.contrib.image.python.ops import image_ops
         from tensorflow.contrib.layers.python.layers import initializers, layers, utils
+        from tensorflow.contrib.opt.python.training import elastic_average_optimizer, sign_decay
         from tensorflow.contrib.rnn.python.ops import core_rnn_cell
+        from tensorflow.contrib.signal.python.ops import mel_ops
         from tensorflow.contrib.tpu.python.tpu import tpu_config
         from tensorflow.python.client.session import register_session_run_conversion_functions
         from tensorflow.python.estimator.export.export_output import PredictOutput
@@ -35,6 +38,10 @@ def test_imports_of_libraries() -> None:
         from tensorflow.python.util.tf_export import tf_export
         import tensorflow as tf
 
+        assert elastic_average_optimizer.ElasticAverageOptimizer is tf.contrib.opt.ElasticAverageOptimizer
+        assert sign_decay.get_linear_decay_fn is tf.contrib.opt.get_linear_decay_fn
+        assert image_ops.rotate is tf.contrib.image.rotate
+        assert mel_ops.linear_to_mel_weight_matrix is tf.signal.linear_to_mel_weight_matrix
         assert tf.contrib.layers.python.layers.utils is utils and layers.conv2d is tf.contrib.layers.conv2d
         assert core_rnn_cell.GRUCell is tf.nn.rnn_cell.GRUCell and tpu_config.TPUConfig is tf.contrib.tpu.TPUConfig
         assert function_utils.fn_args(lambda a, b: a) == ("a", "b") and function_utils.has_kwargs(lambda **k: k)

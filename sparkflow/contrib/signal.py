@@ -1,0 +1,3 @@
+"""tf.contrib.signal: what became tf.signal."""
+
+from sparkflow.signal import *
