@@ -83,7 +83,7 @@ class LocalRows:
         packer, home = self._packer, task_of(node.device)
         found = packer.sums.of(node, alone=False)
         if node.op == _DESCENT:
-            rows, ids, behind = *node.input[2:4], tuple[str, ...]()
+            rows, ids, behind = node.input[2], node.input[3], tuple[str, ...]()
         elif found is not None:
             rows, ids, behind = found
         else:
