@@ -83,6 +83,7 @@ class Sender:
         self._owed: deque[_Frame] = deque()
         self._wake: SimpleQueue[bool] = SimpleQueue()
         self._writer: threading.Thread | None = None
+        self._starting = threading.Lock()
         self.bytes_sent = self.frames_sent = 0
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, timeval(_SLICE_S))
 
@@ -187,8 +188,13 @@ class Sender:
             raise
 
     def offer(self, frame: bytes) -> None:
-        """Sends a small frame if nobody is sending: bytes under way say as much as a heartbeat."""
-        if not self._owed and not self._lock.locked():
+        """Sends a small frame if nobody is sending: bytes under way say as much as a heartbeat. What is owed and nobody
+        sends is what Ctrl-C has interrupted."""
+        if self._lock.locked():
+            return
+        if self._owed:
+            self._wake_writer()
+        else:
             self.post([frame], len(frame))
 
     def farewell(self, frame: bytes) -> None:
@@ -247,11 +253,18 @@ class Sender:
         self._wake.put(True)
 
     def _start_writer(self) -> None:
-        writer = threading.Thread(target=self._run_writer, name=f"sparkflow-write {self._name}", daemon=True)
-        with _STARTING:
-            if self._writer is None:
-                self._writer = writer
+        """Unless another thread does. Ctrl-C may come before there is one, which the next call then starts, or before
+        that is noted: two do no harm."""
+        held: list[bool] = []
+        try:
+            held.extend(map(self._starting.acquire, (False,)))
+            if held[0] and self._writer is None:
+                writer = threading.Thread(target=self._run_writer, name=f"sparkflow-write {self._name}", daemon=True)
                 writer.start()
+                self._writer = writer
+        finally:
+            if held and held[0]:
+                self._starting.release()
 
     def _run_writer(self) -> None:
         while self._wake.get():
@@ -259,7 +272,8 @@ class Sender:
                 with self._lock:
                     self._pay(None)
             except OSError:
-                return  # the reader sees the same end and names it
+                break  # the reader sees the same end and names it
+        self._wake.put(False)  # for a second one
 
 
 def _divided(buffers: Sequence[Buffer], at_bytes: float) -> tuple[list[Buffer], list[Buffer]]:
@@ -290,7 +304,6 @@ def _joined(buffers: Sequence[Buffer], nbytes: int) -> Buffer:
     return block
 
 
-_STARTING = threading.Lock()
 _Ancillary = Sequence[tuple[int, int, array.array]]
 
 

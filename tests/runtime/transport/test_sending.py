@@ -237,3 +237,31 @@ def test_a_post_beside_the_writer_that_has_just_paid_everything() -> None:
     sender.post([b"frame"], 5)
     assert told(narrow, 12) == b"before;frame"
     sender.stop()
+
+
+@pytest.mark.parametrize("begun", [False, True])
+def test_ctrl_c_as_the_writer_begins(begun: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is owed leaves with the next heartbeat, other senders have their writers, and none outlives its sender."""
+    start, interrupts = threading.Thread.start, [KeyboardInterrupt()]
+
+    def interrupted(thread: threading.Thread) -> None:
+        if begun or not interrupts:
+            start(thread)
+        if interrupts:
+            raise interrupts.pop()
+
+    narrows = [Narrow(lambda: None), Narrow(lambda: None)]
+    first, second = (Sender(narrow, "of test_ctrl_c", 1 << 20) for narrow in narrows)  # type: ignore[arg-type]
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            first.post([b"first frame"], 11)
+        first.offer(b"beat")
+        second.post([b"other frame"], 11)
+    assert told(narrows[0], 11) == b"first frame" and told(narrows[1], 11) == b"other frame"
+    writers = [thread for thread in threading.enumerate() if thread.name.endswith("of test_ctrl_c")]
+    for sender in (first, second):
+        sender.stop()
+    for thread in writers:
+        thread.join(10)
+    assert not any(thread.is_alive() for thread in writers)
