@@ -225,20 +225,16 @@ def named(part: Part) -> Iterator[None]:
 
 
 def read(
-    parts: Sequence[Part],
-    types: Types,
-    batch_rows: int = _BATCH_ROWS,
-    batch_bytes: int = _BATCH_BYTES,
-    checked: bool = False,
+    parts: Sequence[Part], types: Types, batch_rows: int = _BATCH_ROWS, batch_bytes: int = _BATCH_BYTES
 ) -> Iterator[pa.RecordBatch]:
     """The rows of the parts, in their order, at most `batch_rows` at a time (65,536 cost a third more than 262,144),
     nor many more than make `batch_bytes` in memory. Raises as `shares` does, when it comes to the file.
 
-    checked: against the checksums that Spark writes with its pages, which costs four tenths of the reading; without,
-    as Spark itself reads, a flipped bit is another number.
+    Pages are checked against their checksums, if they have any, as those that Spark writes. That costs a fifth of the
+    reading; but a flipped bit is another number without, and Spark would see it by the checksums that it keeps beside.
     """
     for part in parts:
-        with _opened(part.path, checked) as file:
+        with _opened(part.path, checked=True) as file:
             if file.num_row_groups != part.groups or file.metadata.row_group(part.group).num_rows != part.rows:
                 raise DataLossError(f"{part.path} is another file than at the start")
             check_file(part.path, file, types, [part.group])

@@ -153,9 +153,7 @@ def _scored_files(model: Model, runs: list[list[files.Part]], schema: pa.Schema)
     def score(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for part in [part for batch in batches for run in batch.column(0).to_pylist() for part in runs[run]]:
             with files.named(part):
-                yield from model.score_all(
-                    b.select(schema.names) for b in files.read([part], types, rows, checked=True)
-                )
+                yield from model.score_all(b.select(schema.names) for b in files.read([part], types, rows))
 
     return score
 
