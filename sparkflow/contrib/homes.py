@@ -29,7 +29,8 @@ FILES = {
     "lookup": "lookup lookup.lookup_ops",
     "losses": "losses losses.loss_ops metric_learning metric_learning.metric_loss_ops",
     "metrics": "metrics ops.metric_ops",
-    "opt": "training training.adamax training.addsign training.drop_stale_gradient_optimizer "
+    "opt": "training training.adamax training.addsign training.delay_compensated_gradient_descent "
+    "training.drop_stale_gradient_optimizer "
     "training.elastic_average_optimizer training.external_optimizer training.lars_optimizer "
     "training.lazy_adam_optimizer training.model_average_optimizer training.moving_average_optimizer "
     "training.multitask_optimizer_wrapper training.nadam_optimizer training.powersign training.sign_decay "

@@ -12,6 +12,7 @@ from sparkflow.contrib.opt_conditional import (
     MultitaskOptimizerWrapper,
     clip_gradients_by_global_norm,
 )
+from sparkflow.contrib.opt_delays import DelayCompensatedGradientDescentOptimizer
 from sparkflow.contrib.opt_elastic import ElasticAverageCustomGetter, ElasticAverageOptimizer
 from sparkflow.contrib.opt_external import ExternalOptimizerInterface, ScipyOptimizerInterface
 from sparkflow.contrib.opt_model_average import ModelAverageCustomGetter, ModelAverageOptimizer

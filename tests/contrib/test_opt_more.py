@@ -175,3 +175,30 @@ def test_gradients_of_tasks_are_clipped(graph: Any) -> None:
         np.testing.assert_allclose(session.run(clipped[0][0]), [0.6, 0.8], rtol=1e-6)
         np.testing.assert_array_equal(session.run(clipped[2][0]), [0, 0])
         assert session.run(norm) == 5 and clipped[1] == (None, "w")
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_late_gradients_are_corrected(graph: Any, sparse: bool) -> None:
+    """Of two workers; each has a shadow, of the rows that it moved."""
+    w, given = tf.Variable(START, dtype=tf.float64), tf.placeholder(tf.float64, (2, 2))
+    grad = (
+        tf.IndexedSlices(given, tf.constant([2, 0]), tf.constant([3, 2]))
+        if sparse
+        else tf.scatter_nd([[2], [0]], given, [3, 2])
+    )
+    made = opt.DelayCompensatedGradientDescentOptimizer(0.1, 2.0, num_workers=2)
+    trains = [made.apply_gradients([(grad, w)], worker_index=i) for i in range(2)]
+    want, shadows = START.copy(), [START.copy(), START.copy()]
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        for i, g in ((0, 1.0), (1, -2.0), (1, 0.5), (0, 3.0)):
+            session.run(trains[i], {given: np.full((2, 2), g)})
+            rows = [2, 0]
+            want[rows] -= 0.1 * (g + 2 * g * g * (want[rows] - shadows[i][rows]))
+            shadows[i][rows] = want[rows]
+            np.testing.assert_allclose(session.run(w), want, rtol=1e-6)
+        np.testing.assert_allclose(session.run(made.get_slot(w, "shadow_1"))[rows], shadows[1][rows], rtol=1e-6)
+    with pytest.raises(ValueError, match=r"in the range \[0, 2\), got 2"):
+        made.minimize(w * 2, worker_index=2)
+    with pytest.raises(ValueError, match="num_workers must be positive: 0"):
+        opt.DelayCompensatedGradientDescentOptimizer(0.1, 2.0, 0)
