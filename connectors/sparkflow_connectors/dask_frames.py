@@ -12,11 +12,19 @@ import numpy as np
 import pandas as pd
 from dask.sizeof import sizeof
 
+from sparkflow_runtime.wire.errors import InvalidArgumentError
+
 
 class Frame:
     """A partition, whose size is told by its types where these tell it."""
 
     def __init__(self, pandas: pd.DataFrame):
+        """Raises InvalidArgumentError on a partition that is no frame, whatever the table says."""
+        if not isinstance(pandas, pd.DataFrame):
+            raise InvalidArgumentError(
+                f"A partition of the table is of type {type(pandas).__name__}, and the table said pandas DataFrames. "
+                "Make all partitions alike"
+            )
         self.pandas = pandas
 
     def __sizeof__(self) -> int:

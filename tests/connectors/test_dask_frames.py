@@ -101,3 +101,10 @@ def test_a_null_among_many_columns_is_named(rows: int) -> None:
     _, found = of(frames, names)
     assert found["c30"][:2] == [30.0, -1.0]
     assert found["c31"] == frames[1]["c31"].tolist()
+
+
+@pytest.mark.parametrize("part, name", [(7, "int"), (pd.Series([1.0]), "Series")])
+def test_a_partition_that_is_no_frame_is_named(part: Any, name: str) -> None:
+    ddf = dd.from_map(lambda _: part, [0], meta=wide(0), enforce_metadata=False)
+    with pytest.raises(InvalidArgumentError, match=f"A partition of the table is of type {name}, and the table said"):
+        dask_frames.of_frames(ddf)[0].compute(scheduler="sync")
