@@ -86,6 +86,9 @@ STAYS: dict[str, Callable[[], Any]] = {
     "whole numbers": lambda: tf.scatter_sub(_tables(tf.int32), _ids(), tf.ones([3, 2], tf.int32) * 2),
     "ids in rows": lambda: tf.scatter_sub(_tables(), _ids(None, 1), tf.ones([3, 1, 2]) * 0.5),
     "ids of no known rank": lambda: tf.scatter_sub(_tables(), tf.placeholder(tf.int32, None, "ids"), _halves()),
+    "rows of the table itself": lambda: tf.scatter_sub(t := _tables(), _ids(), t * 0.5),
+    "a view of it": lambda: tf.scatter_sub(t := _tables(), _ids(), tf.reshape(tf.identity(t)[1:], [-1, 2]) * 0.5),
+    "what an assignment gives": lambda: tf.scatter_sub(t := _tables(), _ids(), tf.assign(t, t + 1.0) * 0.5),
     "no product": lambda: tf.scatter_sub(_tables(), _ids(), tf.ones([3, 2])),
     "a sum": lambda: tf.scatter_add(_tables(), _ids(), tf.ones([3, 2]) * 0.5),
 }
@@ -98,6 +101,15 @@ def _halves() -> Any:
 @pytest.mark.parametrize("why", STAYS)
 def test_what_stays(graph: Any, why: str) -> None:
     assert not joined(targets=(STAYS[why]().op.name,))["_SparseApplyGradientDescent"]
+
+
+def test_rows_of_the_table_itself_are_taken_before_any_changes(graph: Any) -> None:
+    table = tf.Variable(np.array([[1.0], [2], [4], [8]], np.float32), name="t")
+    train = tf.scatter_sub(table, [1, 0, 3, 2], table * 0.5)
+    with tf.Session() as session:
+        session.run(table.initializer)
+        session.run(train.op)
+        assert session.run(table).ravel().tolist() == [0.0, 1.5, 0.0, 6.0]
 
 
 def test_what_is_asked_for_by_name_stays(graph: Any) -> None:

@@ -4,13 +4,13 @@
 
 Rows of one id are subtracted one after the other, as ScatterSub does it. As an update like those of other optimizers
 its rows are summed where they are made if the table lies on another task (distinct_rows.py), and many tables are one op
-(fuse_embeddings.py).
+(fuse_embeddings.py). Rows that are the table's own memory stay a product: that has them as they were before the update.
 """
 
 from __future__ import annotations
 
 from sparkflow_runtime.master.passes.joined_updates import Finder, Found, both_ways
-from sparkflow_runtime.master.passes.view import Op, View
+from sparkflow_runtime.master.passes.view import Op, View, producer
 from sparkflow_runtime.wire import dtypes
 from sparkflow_runtime.wire.devices import on_cpu
 
@@ -33,6 +33,22 @@ def _descent(finder: Finder, update: Op) -> Found | None:
     if update.attr("T") not in _FLOATS or not isinstance(shape, tuple) or len(shape) != 1:
         return None
     for grad, rate in both_ways(product):
-        if finder.shape(rate) == () and finder.rows_of(update, grad):
+        if finder.shape(rate) == () and finder.rows_of(update, grad) and not _may_be(finder.view, grad, table):
             return update, "_SparseApplyGradientDescent", [table, rate, grad, ids], [product]
     return None
+
+
+def _may_be(view: View, e: str, table: str) -> bool:
+    """Whether an edge may carry the memory of a table: what a view shows of it, or hands on."""
+    seen, todo = set[str](), [e]
+    while todo:
+        e = todo.pop()
+        op = view.ops.get(producer(e))
+        if op is None or e in view.feeds or op.name in seen:
+            continue
+        if op.name == table:
+            return True
+        seen.add(op.name)
+        if op.row is None or op.row.aliases or op.row.refs:
+            todo += op.data
+    return False
