@@ -250,6 +250,28 @@ def test_a_reshaped_table_is_read_before_the_update_too(graph: Any, shape: list[
     assert TASKS["ps"] in nodes["L2Loss"].device and "^L2Loss" in update.input
 
 
+@pytest.mark.parametrize("where", [PS, WORKER])
+@pytest.mark.parametrize("late", [False, True])
+def test_a_table_is_shown_to_others_as_it_was_before_the_update(graph: Any, where: str, late: bool) -> None:
+    """A reshaped one is its memory there: an update waits for all who look at it, unless one of them comes after it."""
+    with tf.device(PS):
+        table = tf.get_variable("table", initializer=start(ROWS, WIDTH))
+    with tf.device(WORKER):
+        flat = tf.reshape(table, [WIDTH, ROWS])
+        train = tf.train.GradientDescentOptimizer(0.1).minimize(tf.nn.l2_loss(flat))
+        with tf.control_dependencies([train] if late else []):
+            weights = tf.random_uniform([ROWS, 1])
+    with tf.device(where):
+        total = tf.matmul(tf.identity(flat), weights)
+    _, after = passed([total], [train])
+    nodes = {n.name: n for n in after.node}
+    (update,) = (n for n in after.node if n.op == "ApplyGradientDescent")
+    if where == PS and late:
+        assert TASKS["worker"] in nodes["Reshape"].device
+    else:
+        assert {PS: "MatMul", WORKER: "Identity"}[where] in _before(nodes, update)
+
+
 def _before(nodes: dict[str, Any], node: Any) -> set[str]:
     """The names of all nodes that a node waits for."""
     found: set[str] = set()

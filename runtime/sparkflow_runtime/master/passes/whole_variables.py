@@ -8,7 +8,8 @@ batch named go there. The same holds for histograms of variables, sums of their 
 Nodes that large tensors join are looked at together. Which of them move is a least cut: between what has to be with the
 variable and what has to be with the reader, so that what crosses has the fewest bytes. Only what takes little time for
 each of its bytes moves, and nothing that comes after an update of a variable that it reads: what would have been sent
-before the update is computed before it.
+before the update is computed before it. A view that moves is the variable's own memory: the update waits for all who
+take it, too.
 """
 
 from __future__ import annotations
@@ -36,6 +37,8 @@ _LAID_OUT = (
     "Reshape ExpandDims Squeeze Fill BroadcastTo Tile Slice StridedSlice StridedSliceGrad ConcatV2 Pad Transpose"
 )
 _OTHERS = "Const Identity Cast IsNan IsInf IsFinite _Fused GatherV2 UnsortedSegmentSum".split()  # noqa: SIM905
+_INTO = ("Switch", "RefSwitch", "Enter", "RefEnter")  # into branches and loops
+_ITEM_BY_ITEM = ("Apply", "Assign")  # updates that may take their variable's own memory
 _MOVABLE = ELEMENTWISE | {*_REDUCTIONS, *_LAID_OUT.split(), *_OTHERS}
 
 
@@ -87,8 +90,8 @@ class _Mover:
         movable = set(filter(self._may_move, self._nodes))
         self._writers, self._pushes = self._updates(movable)
         self._update_nodes = {u for of in (*self._writers.values(), *self._pushes.values()) for u in of}
-        late = self._regions.levels(self._update_nodes.__contains__)
-        movable = {name for name in movable if not late[name]}
+        self._late = self._regions.levels(self._update_nodes.__contains__)
+        movable = {name for name in movable if not self._late[name]}
         homes: dict[str, str] = {}
         before: dict[str, dict[str, None]] = defaultdict(dict)  # an update -> the nodes that it must wait for
         for together in self._components(movable):
@@ -273,11 +276,29 @@ class _Mover:
             sources = [n for e in data_inputs(self._nodes[name]) if (n := node_name(e)) in here]
             read = {v for n in sources for v in self._memory.get(n, ()) if self._task[v] == home}
             updates = [w for v in sorted(read) for w in self._writers.get(v, ())]
-            for update in dict.fromkeys(updates + pushes if read else ()):
-                yield name, update
+            readers = [name, *self._lookers(name, {*cut}, home)] if updates + pushes and read else []
+            for update in dict.fromkeys(updates + pushes):
+                yield from ((n, update) for n in readers if n != update or not self._is_item_by_item(n))
+
+    def _lookers(self, view: str, cut: set[str], home: str) -> Iterator[str]:
+        """The nodes that do not move and take what is now a variable's memory at its home, or what shows it there."""
+        seen, todo = {view}, [view]
+        while todo:
+            name = todo.pop()
+            if any(self._task[v] == home for v in self._memory.get(name, ())):
+                new = {taker for takers in self._takers(name).values() for taker in takers} - cut - seen
+                yield from sorted(new)
+                seen |= new
+                todo.extend(n for n in sorted(new) if self._task[n] == home)
+
+    def _is_item_by_item(self, name: str) -> bool:
+        return name not in self._update_nodes or self._nodes[name].op.startswith(_ITEM_BY_ITEM)
 
     def _may_wait(self, update: str, node: str) -> bool:
-        """Whether a queue or the like that the node waits for cannot be waiting for the update."""
+        """Whether the node always runs and comes after no update, and a queue or the like that it waits for cannot be
+        waiting for this one."""
+        if self._late[node] or self._contexts[node] or self._nodes[node].op in _INTO:
+            return False
         return not self._waits[node] or self._comes_after(update, node)
 
     @cached_property
