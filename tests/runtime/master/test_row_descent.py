@@ -11,6 +11,7 @@ import pytest
 
 import sparkflow as tf
 import sparkflow_runtime.kernels.table  # noqa: F401  (what passes know of ops)
+from sparkflow_runtime.kernels import memories
 from sparkflow_runtime.master.passes.row_descent import join_row_descent
 from sparkflow_runtime.master.passes.view import View
 from sparkflow_runtime.master.prune import prune
@@ -110,6 +111,15 @@ def test_rows_of_the_table_itself_are_taken_before_any_changes(graph: Any) -> No
         session.run(table.initializer)
         session.run(train.op)
         assert session.run(table).ravel().tolist() == [0.0, 1.5, 0.0, 6.0]
+
+
+def test_a_table_may_be_in_a_gpus_memory_as_before(graph: Any) -> None:
+    model()
+    nodes = tf.get_default_graph().as_graph_def().node
+    (update,) = (n for n in nodes if n.op == "ScatterSub")
+    assert memories.computes(update)
+    update.op = "_SparseApplyGradientDescent"
+    assert memories.computes(update) and not memories.is_bound(update)
 
 
 def test_what_is_asked_for_by_name_stays(graph: Any) -> None:
