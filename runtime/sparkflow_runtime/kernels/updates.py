@@ -305,8 +305,9 @@ class Updater:
 
     def _one_by_one(self, tables: Any, grads: Any, indices: Any, scalars: Any, how: str, names: Sequence[str]) -> None:
         _check(tables, indices, names)
+        linear = self._xp is not np and self.update.rule == "gradient_descent"  # or a round for each time of one id
         for held, grad, rows in zip(tables, grads, indices):
-            if how == "summed":
+            if how == "summed" or (linear and not how):
                 rows, positions, _ = unique_parts(self._xp, rows)
                 grad = sum_rows(self._xp, grad, positions, rows.size)
             if self.update.decays:

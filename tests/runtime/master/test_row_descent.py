@@ -11,11 +11,12 @@ import pytest
 
 import sparkflow as tf
 import sparkflow_runtime.kernels.table  # noqa: F401  (what passes know of ops)
-from sparkflow_runtime.kernels import memories
+from sparkflow_runtime.kernels import memories, updates
 from sparkflow_runtime.master.passes.row_descent import join_row_descent
 from sparkflow_runtime.master.passes.view import View
 from sparkflow_runtime.master.prune import prune
 from sparkflow_runtime.wire.protos import RewriterConfig
+from tests.stand_in_cupy import gpus
 
 ROWS = 40
 
@@ -163,3 +164,19 @@ def test_tables_on_servers_take_the_sums_of_their_rows(cluster: Any, graph: Any)
     for k, (old, new) in enumerate(zip(before, after)):
         old[ids] *= 1 - 0.1 * 2 * (k + 1) * counts[:, None]
         np.testing.assert_allclose(new, old, rtol=1e-5, atol=1e-6)
+
+
+def test_a_gpu_takes_rows_of_one_id_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not in as many rounds as the id comes."""
+    given: list[Any] = []
+    change = updates.update_rows
+    monkeypatch.setattr(updates, "update_rows", lambda *a: (given.append(sorted(a[5].get().tolist())), change(*a))[1])
+    ids, start = [7] * 50 + [3], np.ones((ROWS, 2), np.float32)
+    with gpus(1) as cupy:
+        table, grad, where = (cupy.asarray(x) for x in (start, np.full((51, 2), 0.01, np.float32), np.array(ids)))
+        updater = updates.Updater(cupy, "_SparseApplyGradientDescent", {})
+        updater.sparse([[table]], [grad], [where], [cupy.asarray(np.float32(1))], "", ["t"])
+        after = table.get()
+    assert given == [[3, 7]]
+    start[3], start[7] = 0.99, 0.5
+    np.testing.assert_allclose(after, start, rtol=1e-5)
