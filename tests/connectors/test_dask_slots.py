@@ -184,7 +184,7 @@ class Computing:
 
 def _compute(lost: dict[int, str], *statuses: str) -> Any:
     client: Any = Computing(*statuses)
-    ddf = SimpleNamespace(columns=["x"], to_delayed=lambda: [])
+    ddf = dd.from_pandas(pd.DataFrame({"x": [1.0]}), npartitions=1)
     return dask._computed(client, ddf, [], SimpleNamespace(lost=lambda: lost))
 
 

@@ -80,7 +80,7 @@ def test_a_reply_whose_table_is_wrong_fails_the_step() -> None:
     heard: list[tuple[OpError | None, Any]] = []
 
     class Channel:
-        def call_async(self, method: int, meta: bytes, tensors: Any, done: Any) -> int:
+        def call_async(self, method: int, meta: bytes, tensors: Any, done: Any, deadline: Any = None) -> int:
             done(None, encode_table([(7, [np.zeros(2)] * 3)]), [np.zeros(2)])
             return 1
 
