@@ -97,7 +97,7 @@ class CenterOptimizer(WrappedOptimizer):
         self, own: Sequence[Variable], centers: Sequence[Variable], global_step: Any, scope: str
     ) -> Callable[[], Operation]:
         """What makes the nodes of an exchange, within a branch."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} does not say how workers meet: define _prepare_to_meet")
 
     def _trained(self) -> tuple[list[Variable], list[Variable]]:
         own = [var for var in variables.trainable_variables() if var in self._getter._centers]

@@ -46,7 +46,7 @@ class _SignOptimizer(Optimizer):
 
     def _factor(self, agreement: Tensor, var: Variable) -> Tensor:
         """agreement: sign of the gradient by sign of m, times what has decayed."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} does not say how it scales a gradient: define _factor")
 
     def _apply_dense(self, grad: Tensor, var: Variable) -> Any:
         m, beta = self.get_slot(var, "m"), as_var_type(self._beta_t, var)
