@@ -104,6 +104,7 @@ from sparkflow.ops.nn_pool import (
     pool,
 )
 from sparkflow.ops.patches import dilation2d, erosion2d, fractional_avg_pool, fractional_max_pool
+from sparkflow.ops.quantized import quantized_relu_x
 from sparkflow.ops.rnn import (
     bidirectional_dynamic_rnn,
     dynamic_rnn,

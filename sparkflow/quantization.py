@@ -10,3 +10,4 @@ from sparkflow.ops.quantization import (
     quantize_and_dequantize,
     quantize_and_dequantize_v2,
 )
+from sparkflow.ops.quantized import dequantize, quantize, quantized_concat

@@ -192,6 +192,8 @@ from sparkflow.ops.quantization import (
     fake_quant_with_min_max_vars_per_channel,
     fake_quant_with_min_max_vars_per_channel_gradient,
 )
+from sparkflow.ops.quantized import QUANTIZED as QUANTIZED_DTYPES
+from sparkflow.ops.quantized import dequantize, quantize, quantize_v2, quantized_concat
 from sparkflow.ops.random_more import multinomial, random_gamma, random_poisson
 from sparkflow.ops.script import numpy_function, py_func, py_function
 from sparkflow.ops.segments import (

@@ -8,6 +8,7 @@ from __future__ import annotations
 from sparkflow_runtime.wire import dtypes
 from sparkflow_runtime.wire.dtypes import DType
 
+QUANTIZED = "qint8 quint8 qint16 quint16 qint32"
 FLOATS, COMPLEX = "bfloat16 float16 float32 float64", "complex64 complex128"
 SIGNED, UNSIGNED = "int8 int16 int32 int64", "uint8 uint16 uint32 uint64"
 
@@ -69,7 +70,7 @@ _only(
     "AccumulatorApplyGradient.dtype AccumulatorTakeGradient.dtype AddV2.T ApplyAdadelta.T ApplyAdagrad.T "
     "ApplyAdagradDA.T ApplyAdam.T ApplyCenteredRMSProp.T ApplyFtrl.T ApplyFtrlV2.T ApplyGradientDescent.T "
     "ApplyMomentum.T ApplyProximalAdagrad.T ApplyProximalGradientDescent.T ApplyRMSProp.T AssignAdd.T AssignSub.T "
-    "BiasAdd.T BiasAddGrad.T Bitcast.T Bitcast.type ClipByValue.T ConditionalAccumulator.dtype Cumprod.T Cumsum.T "
+    "BiasAdd.T BiasAddGrad.T ClipByValue.T ConditionalAccumulator.dtype Cumprod.T Cumsum.T "
     "Div.T EuclideanNorm.T FloorDiv.T Mean.T Mul.T Prod.T RealDiv.T ResourceAccumulatorApplyGradient.dtype "
     "ResourceAccumulatorTakeGradient.dtype ResourceConditionalAccumulator.dtype ScatterAdd.T ScatterDiv.T "
     "ScatterMul.T ScatterNdAdd.T ScatterNdMax.T ScatterNdMin.T ScatterNdSub.T ScatterSub.T SegmentMean.T SegmentProd.T "
@@ -209,3 +210,10 @@ _only(f"{FLOATS} {COMPLEX} {SIGNED} {UNSIGNED} bool string", "ReverseV2.T")
 _only(f"{SIGNED} uint8", "SampleDistortedBoundingBoxV2.T")
 _only("int8 int32 int64", "SplitV.Tlen")
 _only("float32 float64 int32 int64 uint32 uint64", "StringToNumber.out_type")
+_only(f"{FLOATS} {COMPLEX} {SIGNED} {UNSIGNED} {QUANTIZED}", "Bitcast.T Bitcast.type")
+_only(
+    QUANTIZED,
+    "Dequantize.T QuantizeV2.T QuantizedRelu.Tinput QuantizedRelu.out_type QuantizedRelu6.Tinput "
+    "QuantizedRelu6.out_type QuantizedReluX.Tinput QuantizedReluX.out_type",
+)
+_only("bfloat16 float32", "Dequantize.dtype")

@@ -51,7 +51,11 @@ def constant(
     """A Const node. shape: broadcasts the value to it, repeating the last element as TensorFlow does."""
     if isinstance(value, Tensor):
         raise TypeError(f"Expected any non-tensor type, got {value}: it is no constant")
-    array = as_array(value, None if dtype is None else as_dtype(dtype))
+    want = None if dtype is None else as_dtype(dtype)
+    array = as_array(value, want)
+    if want is not None and want.is_quantized:  # an array does not say so of itself
+        plain = constant(array, None, shape, f"{name}/integers", verify_shape)
+        return apply_op("Bitcast", [plain], {"type": want}, name)
     if shape is not None:
         array = _fill_to(array, shapes.as_dims(shape), verify_shape)
     check_fits(array)

@@ -42,4 +42,8 @@ def _there_and_back_grad(op: Operation, d: Tensor, *_: Tensor) -> Any:
     return found[0], None, None, None
 
 
+not_differentiable(
+    *("Dequantize", "QuantizeV2", "QuantizedConcat", "QuantizedRelu", "QuantizedRelu6", "QuantizedReluX"),
+    "QuantizedReshape",
+)
 not_differentiable("DenseToDenseSetOperation", "DenseToSparseSetOperation", "SparseToSparseSetOperation", "SetSize")

@@ -17,16 +17,16 @@ from sparkflow_runtime.wire import dtypes
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
 
-def _concat_rule(op: Operation) -> list[Dims]:
+def joined(op: Operation, parts: Sequence[Tensor], along: Tensor) -> list[Dims]:
     """Equal sizes but for the axis, along which they add up."""
-    values = [t._shape for t in op.inputs[:-1]]
+    values = [t._shape for t in parts]
     ranks = {len(d) for d in values if d is not None}
     if not ranks:
         return [None]
     rank = ranks.pop()
     if ranks:
-        raise InvalidArgumentError(f"ConcatV2: ranks differ, got shapes {', '.join(map(shapes.show, values))}")
-    axis = rules.constant_axis(op, op.inputs[-1], rank)
+        raise InvalidArgumentError(f"{op.type}: ranks differ, got shapes {', '.join(map(shapes.show, values))}")
+    axis = rules.constant_axis(op, along, rank)
     if axis is None:
         return [(None,) * rank]
     merged: Dims = (None,) * rank
@@ -38,7 +38,9 @@ def _concat_rule(op: Operation) -> list[Dims]:
             merged = shapes.merge(merged, (*one[:axis], None, *one[axis + 1 :]))
         except InvalidArgumentError:
             listed = ", ".join(map(shapes.show, values))
-            raise InvalidArgumentError(f"ConcatV2: sizes must agree but for axis {axis}, got shapes {listed}") from None
+            raise InvalidArgumentError(
+                f"{op.type}: sizes must agree but for axis {axis}, got shapes {listed}"
+            ) from None
     return [(*merged[:axis], total, *merged[axis + 1 :])]  # type: ignore[index]
 
 
@@ -88,7 +90,10 @@ def _unpack_rule(op: Operation) -> list[Dims]:
     return [dims[:axis] + dims[axis + 1 :]] * count
 
 
-op("ConcatV2", "values: N * T, axis: Tidx -> output: T", _concat_rule, Tidx=dtypes.int32)
+op(
+    "ConcatV2", "values: N * T, axis: Tidx -> output: T", lambda op: joined(op, op.inputs[:-1], op.inputs[-1]),
+    Tidx=dtypes.int32,
+)  # fmt: skip
 op("Split", "split_dim: int32, value: T -> output: num_split * T", _split_rule)
 op("SplitV", "value: T, size_splits: Tlen, split_dim: int32 -> output: num_split * T", _split_v_rule, Tlen=dtypes.int64)
 op("Unpack", "value: T -> output: num * T", _unpack_rule, axis=0)

@@ -45,6 +45,7 @@ from sparkflow_runtime.kernels import (
     pool_fractional,
     printing,
     quantization,
+    quantized,
     random_stateless,
     readers,
     script,

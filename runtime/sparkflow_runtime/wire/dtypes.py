@@ -52,11 +52,11 @@ class DType:
 
     @property
     def is_integer(self) -> bool:
-        return self.np.kind in "iu"
+        return self.np.kind in "iu" and not self.is_quantized
 
     @property
     def is_unsigned(self) -> bool:
-        return self.np.kind == "u"
+        return self.np.kind == "u" and not self.is_quantized
 
     @property
     def is_bool(self) -> bool:
@@ -73,6 +73,7 @@ class DType:
 
     @property
     def min(self) -> Any:
+        """Raises TypeError on a type whose numbers say little without their range."""
         return False if self.is_bool else _info(self).min
 
     @property
@@ -86,7 +87,7 @@ class DType:
 
     @property
     def is_quantized(self) -> bool:
-        return False
+        return self.base_dtype.name in ("qint8", "quint8", "qint16", "quint16", "qint32")
 
     @property
     def is_numpy_compatible(self) -> bool:
@@ -123,6 +124,8 @@ class DType:
 
 @lru_cache(64)
 def _info(dtype: DType) -> Any:
+    if dtype.is_quantized:
+        raise TypeError(f"{dtype} has no least and largest value: those of its tensors are given beside each of them")
     return np.iinfo(dtype.np) if dtype.is_integer else ml_dtypes.finfo(dtype.np)
 
 
@@ -145,6 +148,12 @@ _ROWS = {
     "string": ("string", object),
     "resource": ("resource", object),  # a handle: the queue itself, which never leaves its task
     "variant": ("variant", object),  # a list of tensors (kernels/tensor_lists.py)
+    # numbers that stand for floats (kernels/quantized.py): an array of them is one of plain integers
+    "qint8": ("qint8", np.int8),
+    "quint8": ("quint8", np.uint8),
+    "qint16": ("qint16", np.int16),
+    "quint16": ("quint16", np.uint16),
+    "qint32": ("qint32", np.int32),
 }
 
 _BY_KEY: dict[Any, DType] = {}
@@ -166,6 +175,7 @@ int8, int16, int32, int64 = (ALL[n] for n in ("int8", "int16", "int32", "int64")
 uint8, uint16, uint32, uint64 = (ALL[n] for n in ("uint8", "uint16", "uint32", "uint64"))
 complex64, complex128, bool_, string = (ALL[n] for n in ("complex64", "complex128", "bool", "string"))
 resource, variant = ALL["resource"], ALL["variant"]
+qint8, quint8, qint16, quint16, qint32 = (ALL[n] for n in ("qint8", "quint8", "qint16", "quint16", "qint32"))
 half, double = float16, float64
 _BY_KEY.update({float: float32, int: int32, bool: bool_, str: string, bytes: string, complex: complex128})
 

@@ -47,7 +47,7 @@ _MANY = 8  # tensors of a frame from which on its table is kept
 _PADS = [bytes(n) for n in range(ALIGN_BYTES)]
 
 # Never a dtype of Python objects: its buffer holds addresses, which mean nothing elsewhere and much harm when believed.
-_NUMPY = {t.as_datatype_enum: t.np for t in dtypes.ALL.values() if not t.np.hasobject}
+_NUMPY = {t.as_datatype_enum: t.np for t in dtypes.ALL.values() if not (t.np.hasobject or t.is_quantized)}
 _ENUM = {np_type: enum for enum, np_type in _NUMPY.items()}
 _STRING = dtypes.string.as_datatype_enum
 _NO_BUFFER = {dtypes.bfloat16.as_datatype_enum}  # numpy exports no Python buffer of these: they are sent as bytes

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from tests.oracle.cases.values import i32, noise
@@ -44,3 +46,18 @@ expression("entropies-of-one-row-for-all", [_X, _ONE_ROW], lambda tf, x, one: [
         tf.nn.softmax_cross_entropy_with_logits_v2(labels=tf.stop_gradient(one), logits=x, axis=1),
     ]
 ], tolerance=Tolerance(32, scaled=True))  # fmt: skip
+
+
+def _few_bits(tf: Any, x: Any) -> list[Any]:
+    found: list[Any] = []
+    for kind in (tf.qint8, tf.quint8, tf.qint16, tf.quint16, tf.qint32):
+        for mode in ("MIN_COMBINED", "MIN_FIRST", "SCALED"):
+            for low, high in ((-1.0, 2.0), (-3.0, 0.0), (0.0, 4.0), (1.0, 3.0), (0.0, 0.0)):
+                q, *ends = tf.quantize(x, low, high, kind, mode=mode)
+                found += [tf.cast(q, tf.int32), *ends, tf.dequantize(q, *ends, mode=mode)]
+    parts = [tf.quantize(x, -1.0, high, tf.quint8) for high in (1.0, 2.5)]
+    values, *ends = tf.quantized_concat(0, *zip(*parts, strict=True))
+    return [*found, tf.cast(values, tf.int32), *ends]
+
+
+expression("few-bits", [noise(F, 40) * 2], _few_bits)
