@@ -51,6 +51,7 @@ from sparkflow.keras.layers.core import (
 )
 from sparkflow.keras.layers.features import DenseFeatures
 from sparkflow.keras.layers.functions import ELU, LeakyReLU, PReLU, ReLU, Softmax, ThresholdedReLU
+from sparkflow.keras.layers.local import LocallyConnected1D, LocallyConnected2D
 from sparkflow.keras.layers.merging import (
     Add,
     Average,
