@@ -103,6 +103,7 @@ from sparkflow.ops.nn_pool import (
     max_pool_with_argmax,
     pool,
 )
+from sparkflow.ops.nn_spread import with_space_to_batch
 from sparkflow.ops.patches import dilation2d, erosion2d, fractional_avg_pool, fractional_max_pool
 from sparkflow.ops.quantized import quantized_relu_x
 from sparkflow.ops.rnn import (

@@ -59,3 +59,23 @@ def test_refusals(graph: Any) -> None:
         tf.nn.dilation2d(X, tf.zeros([3, 2, 3]), ONES, ONES, "SAME")
     with pytest.raises(InvalidArgumentError, match="pooling_ratio"):
         tf.nn.fractional_max_pool(X, [1, 0.5, 2, 1])
+
+
+@pytest.mark.parametrize("padding", ["SAME", "VALID"])
+def test_an_op_over_spread_windows_is_a_dilated_one(graph: Any, padding: str) -> None:
+    x, w = tf.random_normal([2, 8, 7, 3], seed=1), tf.random_normal([3, 2, 3, 4], seed=2)
+
+    def conv(image: Any, axes: int, padding: str) -> Any:
+        return tf.nn.conv2d(image, w, [1, 1, 1, 1], padding)
+
+    spread = tf.nn.with_space_to_batch(x, [2, 3], padding, conv, filter_shape=[3, 2])
+    with tf.Session() as session:
+        found, want = session.run([spread, tf.nn.conv2d(x, w, 1, padding, dilations=[2, 3])])
+    np.testing.assert_allclose(found, want, rtol=1e-4, atol=1e-5)
+
+
+def test_spread_windows_are_refused(graph: Any) -> None:
+    x = tf.zeros([2, 8, 7, 3])
+    for rate, padding, more in (([0], "VALID", {}), ([2], "SAME", {}), ([2, 2], "VALID", {"spatial_dims": [2, 1]})):
+        with pytest.raises(ValueError, match="with_space_to_batch"):
+            tf.nn.with_space_to_batch(x, rate, padding, lambda t, *_: t, **more)

@@ -122,3 +122,23 @@ def scatter_nd_update_of_other_types(tf: Any) -> list[Any]:
         [text.initializer, truth.initializer],
         [tf.scatter_nd_update(text, [[2], [0]], ["x", "y"]), tf.scatter_nd_update(truth, [[1]], [True])],
     ]
+
+
+def _spread(tf: Any, x: Any, w: Any) -> list[Any]:
+    def conv(x: Any, axes: int, padding: str) -> Any:
+        assert axes == 2
+        return tf.nn.conv2d(x, w, [1, 1, 1, 1], padding)
+
+    def largest(x: Any, axes: int, padding: str) -> Any:
+        return tf.nn.pool(x, [2], "MAX", padding)
+
+    rates = tf.constant([2, 3]) + tf.cast(tf.reshape(tf.reduce_min(x), []) * 0.0, tf.int32)  # known only when it runs
+    return [
+        *(tf.nn.with_space_to_batch(x, rate, "VALID", conv) for rate in ([2, 1], [1, 1], [2, 3], rates)),
+        *(tf.nn.with_space_to_batch(x, rate, "SAME", conv, [2, 3]) for rate in ([2, 1], [1, 1], [2, 3], rates)),
+        tf.nn.with_space_to_batch(tf.reshape(x, [-1, 9, 2]), [2], "VALID", largest),
+        tf.nn.with_space_to_batch(x, [2], "VALID", lambda t, n, p: t[:, :, 1:] * n, spatial_dims=[2]),
+    ]
+
+
+expression("spread-windows", [noise(F, 2, 7, 9, 2), noise(F, 2, 3, 2, 3)], _spread, True)
