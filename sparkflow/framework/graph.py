@@ -254,7 +254,7 @@ class Graph(Collections):
         """Ops made inside ask for this device, merged with those of the scopes around; None asks for none."""
         if isinstance(device_name_or_function, DeviceSpec):
             device_name_or_function = device_name(device_name_or_function)
-        if isinstance(device_name_or_function, str):
+        if device_name_or_function is not None and not callable(device_name_or_function):
             canonical(device_name_or_function)
         return Pushed(self, "_device_stack", device_name_or_function)
 

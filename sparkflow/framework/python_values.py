@@ -48,7 +48,7 @@ def _as_array(value: Any, dtype: DType | None) -> np.ndarray:
         if dtype is not None and array.dtype != dtype.np:
             return _as_given(array, dtype)
     else:
-        array = np.asarray(value)
+        array = _even_array(value)
         if dtype is None and array.dtype == np.float64 and not _has_array(value):
             array = array.astype(np.float32)
         elif dtype is None and array.dtype == np.int64 and not _has_array(value):
@@ -56,6 +56,16 @@ def _as_array(value: Any, dtype: DType | None) -> np.ndarray:
     if array.dtype == object or (array.dtype.kind in "SU" and not isinstance(value, (np.ndarray, np.generic))):
         raise TypeError(f"Cannot convert {value!r} to a Tensor: its parts have different types or lengths")
     return array if dtype is None or array.dtype == dtype.np else _checked_cast(array, dtype, value)
+
+
+def _even_array(value: Any) -> np.ndarray:
+    try:
+        return np.asarray(value)
+    except ValueError as error:
+        if "inhomogeneous" not in str(error):
+            raise
+        raise ValueError(f"Cannot convert {value!r} to a Tensor: its rows have different lengths. "
+                         "Pad them, or use tf.ragged.constant") from None  # fmt: skip
 
 
 def _narrow(array: np.ndarray) -> np.ndarray:

@@ -20,7 +20,12 @@ class Dimension:
 
     def __init__(self, value: Any):
         """Raises TypeError on what is no whole number."""
-        self.value: int | None = value.value if isinstance(value, Dimension) else None if value is None else int(value)
+        try:
+            self.value: int | None = (
+                value.value if isinstance(value, Dimension) else None if value is None else int(value)
+            )
+        except (TypeError, ValueError):
+            raise TypeError(f"Dimension value must be integer or None, got {value!r} in a shape") from None
         if self.value is not None and not isinstance(value, (str, bytes, Dimension)) and value != self.value:
             raise TypeError(f"Dimension value must be integer or None, got {value!r}; divide sizes with //")
 

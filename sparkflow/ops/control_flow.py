@@ -32,6 +32,8 @@ def group(*inputs: Any, name: str | None = None) -> Operation:
     with graph.name_scope(name or "group_deps") as scope:
         by_device: dict[str, list[Operation]] = {}
         for item in _leaves(inputs):
+            if isinstance(item, str):
+                raise TypeError(f"group: expected operations and tensors, not names, got {item!r}")
             element = graph.as_graph_element(_element(item))
             operation = element.op if isinstance(element, Tensor) else element
             by_device.setdefault(operation.device, []).append(operation)

@@ -125,6 +125,8 @@ class VariableStore:
                 f"PartitionedVariable {name} does not exist, or was not created with tf.get_variable(). "
                 "Did you mean to set reuse=False or reuse=tf.AUTO_REUSE in VarScope?"
             )
+        if not callable(partitioner):
+            raise ValueError(f"Variable {name}: partitioner must be callable, got {partitioner!r}")
         whole = None if initializer is None or callable(initializer) else convert_to_tensor(initializer, dtype)
         full = _full_shape(name, dims, whole)
         partitions = list(partitioner(shape=shapes.TensorShape(full), dtype=dtype))
@@ -218,6 +220,8 @@ def _call(initializer: Any, dims: shapes.Dims, dtype: DType, part: PartitionInfo
 def _regularize(variable: Variable, name: str, regularizer: Any) -> None:
     if not regularizer:
         return
+    if not callable(regularizer):
+        raise TypeError(f"Variable {name}: regularizer must be a function of the variable, got {regularizer!r}")
     graph = get_default_graph()
     with (
         graph.colocate_with(variable.op),

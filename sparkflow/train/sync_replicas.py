@@ -80,7 +80,7 @@ class SyncReplicasOptimizer(Optimizer):
         if replicas_to_aggregate < 1 or total < 1:
             raise ValueError(f"{name}: replicas_to_aggregate and total_num_replicas must be 1 or more, "
                              f"got {replicas_to_aggregate} and {total}")  # fmt: skip
-        if sparse_opt is opt:
+        if opt is not None and sparse_opt is opt:
             raise ValueError(f"{name}: sparse_opt must be another optimizer than opt, each counts its own updates")
         self._opt, self._needed, self._total = opt, replicas_to_aggregate, total
         self._sparse_opt = sparse_opt

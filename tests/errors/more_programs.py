@@ -154,3 +154,19 @@ def padded_to_less(tf: Any) -> Any:
     batch = tf.data.make_one_shot_iterator(rows.padded_batch(3, [2])).get_next()
     with tf.Session() as session:
         return session.run(batch)
+
+
+@wrong("TypeError", "'a'", "integer or None")
+def shape_of_text(tf: Any) -> Any:
+    return tf.placeholder(tf.float32, ["a"])
+
+
+@wrong("ValueError", "partitioner|Partitioner", "3")
+def partitioner_is_a_number(tf: Any) -> Any:
+    return tf.get_variable("v", [4, 2], partitioner=3)
+
+
+@wrong("TypeError", "'a'")
+def group_of_a_name(tf: Any) -> Any:
+    tf.constant(1, name="a")
+    return tf.group("a")

@@ -89,6 +89,9 @@ def _number(text: str) -> int | None:
 
 @lru_cache(4096)
 def canonical(name: str) -> str:
+    if not isinstance(name, str):
+        raise TypeError(f"A device is a name such as '/job:ps/task:0', a DeviceSpec or a function of an operation, "
+                        f"got {name!r}")  # fmt: skip
     return DeviceSpec.from_string(name).to_string()
 
 

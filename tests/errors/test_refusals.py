@@ -1,0 +1,29 @@
+"""Wrong calls that TensorFlow refuses by an exception of Python's own, if at all: here they say what is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import sparkflow as tf
+
+
+def _in_scope(device: Any) -> Any:
+    with tf.device(device):
+        return tf.constant(1)
+
+
+_CASES: dict[str, tuple[type[Exception], str, Callable[[], Any]]] = {
+    "device": (TypeError, "a function of an operation, got 3", lambda: _in_scope(3)),
+    "uneven rows": (ValueError, r"\[\[1, 2\], \[3\]\].*different lengths.*ragged", lambda: tf.constant([[1, 2], [3]])),
+    "regularizer": (TypeError, "Variable v: regularizer.*3", lambda: tf.get_variable("v", [2], regularizer=3)),
+}
+
+
+@pytest.mark.parametrize("case", _CASES.values(), ids=_CASES)
+def test_refused(graph: Any, case: tuple[type[Exception], str, Callable[[], Any]]) -> None:
+    error, pattern, call = case
+    with pytest.raises(error, match=pattern):
+        call()
