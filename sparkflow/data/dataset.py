@@ -346,7 +346,7 @@ class Dataset(Transformations):
         name: str | None = None,
     ) -> Dataset:
         """As flat_map, from cycle_length datasets in turn, block_length elements of each."""
-        function = Function(map_func, self._spec)
+        function = Function(map_func, self._spec, "map_func")
         made: Dataset = function.raw
         given = tuple(function.graph.own(t) for t in made._tensors)
         if min(cycle_length, block_length) < 1:

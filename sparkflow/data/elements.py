@@ -187,6 +187,16 @@ def check_whole(value: Any) -> None:
         raise TypeError(f"Dataset: a batch_size, count or other setting must be a whole number, got {value!r}")
 
 
+def _check_given(raw: Any, dataset_of: str | None) -> None:
+    if dataset_of is not None and not hasattr(raw, "_rows"):
+        raise TypeError(f"`{dataset_of}` must return a `Dataset` object. Got {type(raw).__name__}")
+    if dataset_of is None and hasattr(raw, "_rows"):
+        raise UnimplementedError(
+            "A dataset's function gives a Dataset: datasets of datasets are not supported. flat_map and interleave "
+            "take such a function, and give the elements of all"
+        )
+
+
 class Function:
     """A user's function as a graph of its own: called with the leaves of an element, it gives the leaves of another.
 
@@ -194,7 +204,11 @@ class Function:
     the graph around it, whose values `bound` is to be given.
     """
 
-    def __init__(self, function: Callable[..., Any], given: Spec):
+    def __init__(self, function: Callable[..., Any], given: Spec, dataset_of: str | None = None):
+        """dataset_of: the argument that this is, where it is to give a dataset, which is `raw` then."""
+        if not callable(function):
+            raise ValueError(f"A dataset is transformed by a function of its elements: func must be callable, "
+                             f"got {function!r}")  # fmt: skip
         self.graph = FunctionGraph(get_default_graph())
         with self.graph.as_default():
             self.inputs = [array.placeholder(t, d) for t, d in zip(given.types, given.dims)]
@@ -202,7 +216,8 @@ class Function:
             plain = isinstance(element, tuple) and not hasattr(element, "_fields")
             own_flow = convert(function)  # with Python's control flow as the graph's
             self.raw = own_flow(*element) if plain else own_flow(element)
-            if not hasattr(self.raw, "_rows"):
+            _check_given(self.raw, dataset_of)
+            if dataset_of is None:
                 own = self.graph.own
                 # A list is more likely what an op of several results gave, as py_func does, than parts of one tensor.
                 raw = structured(tuple(self.raw) if isinstance(self.raw, list) else self.raw)

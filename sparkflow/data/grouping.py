@@ -189,7 +189,7 @@ def group_by_window(
         size_of = None if window_size_func is None else Function(window_size_func, key_spec)
         token = array.placeholder(dtypes.string, [], name="window")
         window = Dataset(dataset._spec, lambda fed: fed[token], (token,))
-        reduced = Function(lambda key: reduce_func(key, window), key_spec)
+        reduced = Function(lambda key: reduce_func(key, window), key_spec, "reduce_func")
         inner: Dataset = reduced.raw
         given = [t for t in inner._tensors if t is not token]
         own = tuple(reduced.graph.own(t) for t in given)

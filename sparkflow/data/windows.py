@@ -46,10 +46,8 @@ class Windows:
                 parts[token] = Dataset(Spec(0, (kind,), (dims,)), lambda fed, token=token: fed[token], (token,))  # type: ignore[misc]
             return map_func(*(nest.map_structure(parts.__getitem__, one) for one in given))
 
-        function = Function(of_tokens, tokens)
+        function = Function(of_tokens, tokens, "map_func")
         inner: Any = function.raw
-        if not isinstance(inner, Dataset):
-            raise TypeError(f"`map_func` must return a `Dataset` object. Got {type(inner).__name__}")
         given = [t for t in inner._tensors if t not in parts]
         own = tuple(function.graph.own(t) for t in given)
 

@@ -156,6 +156,11 @@ def padded_to_less(tf: Any) -> Any:
         return session.run(batch)
 
 
+@wrong("ValueError", "callable", "None")
+def map_of_nothing(tf: Any) -> Any:
+    return tf.data.Dataset.range(3).map(None)
+
+
 @wrong("TypeError", "'a'", "integer or None")
 def shape_of_text(tf: Any) -> Any:
     return tf.placeholder(tf.float32, ["a"])

@@ -15,10 +15,17 @@ def _in_scope(device: Any) -> Any:
         return tf.constant(1)
 
 
+def _rows() -> Any:
+    return tf.data.Dataset.range(3)
+
+
 _CASES: dict[str, tuple[type[Exception], str, Callable[[], Any]]] = {
     "device": (TypeError, "a function of an operation, got 3", lambda: _in_scope(3)),
     "uneven rows": (ValueError, r"\[\[1, 2\], \[3\]\].*different lengths.*ragged", lambda: tf.constant([[1, 2], [3]])),
     "regularizer": (TypeError, "Variable v: regularizer.*3", lambda: tf.get_variable("v", [2], regularizer=3)),
+    "flat_map": (TypeError, "`map_func` must return a `Dataset`.*Tensor", lambda: _rows().flat_map(lambda x: x)),
+    "map": (tf.errors.UnimplementedError, "flat_map", lambda: _rows().map(lambda x: _rows())),
+    "filter": (tf.errors.UnimplementedError, "flat_map", lambda: _rows().filter(lambda x: _rows())),
 }
 
 
