@@ -19,7 +19,7 @@ from sparkflow.session.fetches import FetchPlan, FetchPlans
 from sparkflow.session.runtime import runtime
 from sparkflow_runtime.wire.collector import paused
 from sparkflow_runtime.wire.errors import InvalidArgumentError, OpError
-from sparkflow_runtime.wire.protos import ConfigProto
+from sparkflow_runtime.wire.protos import ConfigProto, RunMetadata, RunOptions
 
 if TYPE_CHECKING:
     from sparkflow_runtime.session import AnyPartialRun, AnySession, DeviceAttributes
@@ -79,10 +79,13 @@ class Session:
         """The value of `fetches`, in the structure given: numpy arrays for tensors, None for operations.
 
         feed_dict: tensor -> value, for placeholders and any other tensor that may be fed.
-        Raises RuntimeError on a closed session, TypeError/ValueError on a bad feed or fetch before anything runs, and
-        the runtime's error (tf.errors.OpError) with the node, device and the line that made the node.
+        Raises RuntimeError on a closed session, TypeError/ValueError on a bad feed, fetch or option before
+        anything runs, and the runtime's error (tf.errors.OpError) with its node, device and the line that made it.
         """
         self._begin()
+        if options is not None or run_metadata is not None:
+            _check_type("options", options, RunOptions, "a tf.RunOptions")
+            _check_type("run_metadata", run_metadata, RunMetadata, "a tf.RunMetadata")
         plan = self._plans.of(fetches)
         feeds = feeds_of(self._graph, feed_dict) if feed_dict else {}
         try:

@@ -26,6 +26,8 @@ _CASES: dict[str, tuple[type[Exception], str, Callable[[], Any]]] = {
     "flat_map": (TypeError, "`map_func` must return a `Dataset`.*Tensor", lambda: _rows().flat_map(lambda x: x)),
     "map": (tf.errors.UnimplementedError, "flat_map", lambda: _rows().map(lambda x: _rows())),
     "filter": (tf.errors.UnimplementedError, "flat_map", lambda: _rows().filter(lambda x: _rows())),
+    "options": (TypeError, "`options` must be a tf.RunOptions.*'int'", lambda: tf.Session().run(tf.no_op(), options=3)),
+    "metadata": (TypeError, "run_metadata.*RunMetadata", lambda: tf.Session().run(tf.no_op(), run_metadata=3)),
 }
 
 
