@@ -63,6 +63,10 @@ class RunConfig:
             raise ValueError("RunConfig: give save_checkpoints_steps or save_checkpoints_secs, not both")
         if device_fn is not None and not callable(device_fn):
             raise TypeError(f"RunConfig: device_fn must be a function of an operation, got {device_fn!r}")
+        _check_counts({"save_checkpoints_steps": steps, "save_checkpoints_secs": secs,
+                       "save_summary_steps": save_summary_steps, "log_step_count_steps": log_step_count_steps,
+                       "keep_checkpoint_max": keep_checkpoint_max,
+                       "keep_checkpoint_every_n_hours": keep_checkpoint_every_n_hours})  # fmt: skip
         self.model_dir, self.tf_random_seed = model_dir, 1 if tf_random_seed is None else tf_random_seed
         self.save_summary_steps, self.log_step_count_steps = save_summary_steps, log_step_count_steps
         self.save_checkpoints_steps, self.save_checkpoints_secs = steps, secs
@@ -118,6 +122,7 @@ class RunConfig:
         unknown = sorted(set(settings) - _REPLACEABLE)
         if unknown:
             raise ValueError(f"RunConfig.replace: {', '.join(unknown)} cannot be replaced, only {sorted(_REPLACEABLE)}")
+        _check_counts(settings)
         made = copy.copy(self)
         vars(made).update(settings)
         if {"save_checkpoints_secs", "save_checkpoints_steps"} <= {k for k, v in settings.items() if v is not None}:
@@ -127,6 +132,14 @@ class RunConfig:
         if settings.get("save_checkpoints_steps") is not None:
             made.save_checkpoints_secs = None
         return made
+
+
+def _check_counts(settings: dict[str, Any]) -> None:
+    for name, value in settings.items():
+        if name.startswith(("save_", "keep_", "log_")) and value is not None:
+            most = name == "keep_checkpoint_every_n_hours"
+            if value < 0 or (most and value == 0):
+                raise ValueError(f"RunConfig: {name} must be {'above 0' if most else '0 or more'}, got {value!r}")
 
 
 def _check_strategies(train: Any, evaluate: Any, remote_cluster: Any) -> None:

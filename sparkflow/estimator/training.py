@@ -11,24 +11,32 @@ from typing import Any, NamedTuple
 from sparkflow.estimator.cluster import run_task
 from sparkflow.estimator.estimator import Estimator
 from sparkflow.estimator.exporting import Exporter
+from sparkflow.train.hooks import checked as checked_hooks
 from sparkflow.train.saving_hooks import CheckpointSaverListener
 
 
-class TrainSpec(NamedTuple):
-    """input_fn, hooks: as of Estimator.train; max_steps: when training ends, None for the end of the data."""
-
+class _TrainFields(NamedTuple):
     input_fn: Callable[..., Any]
     max_steps: int | None = None
     hooks: Sequence[Any] = ()
     saving_listeners: Sequence[Any] = ()
 
 
-class EvalSpec(NamedTuple):
-    """input_fn, steps, name, hooks: as of Estimator.evaluate. exporters: one or several Exporters, called after it.
+class TrainSpec(_TrainFields):
+    """input_fn, hooks: as of Estimator.train; max_steps: when training ends, None for the end of the data.
 
-    throttle_secs: no evaluation so soon after the one before. start_delay_secs: of a task that only evaluates.
+    Raises TypeError on an input_fn or hooks of another type, ValueError on max_steps below 1.
     """
 
+    def __new__(
+        cls, input_fn: Any, max_steps: Any = None, hooks: Any = None, saving_listeners: Any = None
+    ) -> TrainSpec:
+        _check_input_fn(input_fn)
+        _check_above("max_steps", max_steps, 1)
+        return super().__new__(cls, input_fn, max_steps, tuple(checked_hooks(hooks)), tuple(saving_listeners or ()))
+
+
+class _EvalFields(NamedTuple):
     input_fn: Callable[..., Any]
     steps: int | None = 100
     name: str | None = None
@@ -37,10 +45,41 @@ class EvalSpec(NamedTuple):
     start_delay_secs: float = 120
     throttle_secs: float = 600
 
+
+class EvalSpec(_EvalFields):
+    """input_fn, steps, name, hooks: as of Estimator.evaluate. exporters: one or several Exporters, called after it.
+
+    throttle_secs: no evaluation so soon after the one before. start_delay_secs: of a task that only evaluates.
+    Raises TypeError on an input_fn or hooks of another type, ValueError on steps below 1 or seconds below 0.
+    """
+
+    def __new__(
+        cls, input_fn: Any, steps: Any = 100, name: Any = None, hooks: Any = None, exporters: Any = None,
+        start_delay_secs: Any = 120, throttle_secs: Any = 600,
+    ) -> EvalSpec:  # fmt: skip
+        _check_input_fn(input_fn)
+        for what, given, least in (
+            ("steps", steps, 1), ("start_delay_secs", start_delay_secs, 0), ("throttle_secs", throttle_secs, 0)
+        ):  # fmt: skip
+            _check_above(what, given, least)
+        return super().__new__(
+            cls, input_fn, steps, name, tuple(checked_hooks(hooks)), exporters or (), start_delay_secs, throttle_secs
+        )
+
     @property
     def all_exporters(self) -> list[Exporter]:
         given = self.exporters or ()
         return [given] if isinstance(given, Exporter) else list(given)
+
+
+def _check_input_fn(input_fn: Any) -> None:
+    if not callable(input_fn):
+        raise TypeError(f"input_fn must be callable, given: {input_fn!r}")
+
+
+def _check_above(name: str, value: Any, least: int) -> None:
+    if value is not None and value < least:
+        raise ValueError(f"Must specify {name} >= {least}, given: {value!r}")
 
 
 class _Evaluator(CheckpointSaverListener):
