@@ -177,8 +177,8 @@ def model_fn(features: dict[str, Any], labels: Any, mode: str, params: dict[str,
 def arguments() -> argparse.Namespace:
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--cluster", choices=["local", "spark", "dask"], default="local")
-    p.add_argument("--workers", type=int, default=2)
-    p.add_argument("--ps", type=int, default=1, help="parameter servers, beside the first workers")
+    p.add_argument("--workers", type=_count, default=2)
+    p.add_argument("--ps", type=_count, default=1, help="parameter servers, beside the first workers")
     how = p.add_mutually_exclusive_group()
     how.add_argument("--sync", dest="sync", action="store_true", default=True, help="workers in step (default)")
     how.add_argument("--async", dest="sync", action="store_false", help="every worker at its own pace")
@@ -188,14 +188,20 @@ def arguments() -> argparse.Namespace:
     p.add_argument(
         "--carried-as", choices=["float32", "bfloat16", "float16"], default="float32", help="how float32 travels"
     )
-    p.add_argument("--epochs", type=int, default=3)
-    p.add_argument("--batch-size", type=int, default=1024, help="examples a worker and step")
+    p.add_argument("--epochs", type=_count, default=3)
+    p.add_argument("--batch-size", type=_count, default=1024, help="examples a worker and step")
     p.add_argument("--seed", type=int, default=1)
     p.add_argument("--checkpoint-dir", help="resume from here, or begin here (default: a new folder under runs/)")
     p.add_argument("--report", type=_writable, help="write the figures to this JSON file")
     p.add_argument("--master", help="Spark master, when not started by spark-submit (default local[workers])")
     p.add_argument("--scheduler", help="address of a running Dask scheduler (default: a LocalCluster)")
     return p.parse_args()
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"expected a whole number of at least 1, got {text!r}")
+    return int(text)
 
 
 def _writable(path: str) -> str:
