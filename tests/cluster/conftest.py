@@ -19,6 +19,8 @@ import sparkflow as tf
 
 RUN_VARIABLE = "SPARKFLOW_TEST_RUN"
 os.environ[RUN_VARIABLE] = f"{os.getpid()}-{time.time()}"  # marks every process that these tests start
+# Queries that run once: a JVM's second compiler takes more than it gives, and so do threads that collect garbage.
+os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -334,7 +334,7 @@ def test_a_restarted_cluster_costs_an_attempt(
         clusters.dask.restart()
 
     thread = _later(restart)
-    model = clusters.train("dask", table, tmp_path, epochs=60, checkpoint_s=0.3)
+    model = clusters.train("dask", table, tmp_path, epochs=30, checkpoint_s=0.3)
     thread.join(60)
     assert model.figures["attempts"] == 2, story.lines
     none_left()

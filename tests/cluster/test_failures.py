@@ -108,7 +108,7 @@ def test_a_killed_worker_costs_an_attempt_and_no_bit(
     undisturbed: Callable[..., dict[str, Any]],
     none_left: Any,
 ) -> None:
-    long = {"epochs": 60, "checkpoint_s": 0.3, "strategy": strategy}
+    long = {"epochs": 24, "checkpoint_s": 0.3, "strategy": strategy}
     killed_s = []
 
     def kill() -> None:
@@ -125,7 +125,7 @@ def test_a_killed_worker_costs_an_attempt_and_no_bit(
     assert engine != "local" or "was killed by SIGKILL" in said[1], "how it ended, not only that its line broke"
     story.wait_for(r"resumed from .*model\.ckpt-\d+ at epoch \d+, step \d+")
     assert model.figures["attempts"] == 2 and model.figures["failures"] == [said[1]]
-    assert [h["epoch"] for h in model.figures["history"]] == [*range(1, 61)], "of both attempts"
+    assert [h["epoch"] for h in model.figures["history"]] == [*range(1, 25)], "of both attempts"
     calm = undisturbed(table, **long)
     for name, value in model.variables().items():
         assert value.tobytes() == calm[name].tobytes(), name
@@ -143,7 +143,7 @@ def test_the_chief_saves_when_a_signal_asks(
     none_left: Any,
 ) -> None:
     """With nothing saved by the clock: at SIGUSR1 it goes on, at SIGTERM it ends and is begun again where it was."""
-    long = {"epochs": 60, "strategy": "ps"}
+    long = {"epochs": 24, "strategy": "ps"}
 
     def ask() -> None:
         pid = int(story.wait_for(r"pid (\d+) saves at SIGUSR1")[1][1])
@@ -195,7 +195,7 @@ def test_a_killed_dask_worker_process_is_noticed(
         os.kill(sorted(pids.values())[-1], signal.SIGKILL)
 
     _when_a_checkpoint_is_there(tmp_path, kill)
-    model = clusters.train("dask", table, tmp_path, epochs=60, checkpoint_s=0.3)
+    model = clusters.train("dask", table, tmp_path, epochs=24, checkpoint_s=0.3)
     story.wait_for(r"attempt 1 of 4 failed")
     assert model.figures["attempts"] == 2
     none_left()
@@ -209,7 +209,7 @@ def test_a_killed_parameter_server_is_noticed(
         servers[-1].kill()
 
     _when_a_checkpoint_is_there(tmp_path, kill)
-    model = clusters.train("local", table, tmp_path, epochs=60, checkpoint_s=0.3)
+    model = clusters.train("local", table, tmp_path, epochs=24, checkpoint_s=0.3)
     story.wait_for(r"attempt 1 of 4 failed: .*parameter server|attempt 1 of 4 failed: .*/job:ps")
     assert model.figures["attempts"] == 2
 
