@@ -14,6 +14,11 @@ from unittest import mock  # noqa: F401 - a name of tf.test
 import numpy as np
 from absl.testing.absltest import TestCase as _TestCase
 
+from sparkflow.benchmarks import (
+    Benchmark,  # noqa: F401 - a name of tf.test
+    benchmarks_asked_for,
+    run_benchmarks,
+)
 from sparkflow.framework import nest
 from sparkflow.framework.apply import convert_to_tensor
 from sparkflow.framework.graph import (
@@ -229,9 +234,16 @@ class TestCase(_TestCase):
 
 
 def main(argv: Any = None) -> None:
-    """Run the tests of the program, its flags (tf.flags) read first; does not come back."""
+    """Run the tests of the program, its flags (tf.flags) read first; does not come back.
+
+    Where it is told --benchmarks=<pattern>, it runs those of its Benchmarks' methods whose names the pattern fits.
+    """
     from absl.testing import absltest
 
+    pattern = benchmarks_asked_for(argv)
+    if pattern is not None:
+        run_benchmarks(pattern)
+        raise SystemExit(0)
     absltest.main(argv=argv)
 
 

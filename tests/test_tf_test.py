@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -194,3 +195,27 @@ def test_a_case_has_what_absls_has(case: Any) -> None:
     case.assertBetween(1, 0, 2)
     with pytest.raises(AssertionError):
         case.assertNotEmpty([])
+
+
+class Timed(tf.test.Benchmark):
+    def benchmark_sum(self) -> None:
+        with tf.Graph().as_default(), tf.Session() as session:
+            x = tf.placeholder(tf.float32, [4])
+            feeds, extras = {x: np.ones(4, np.float32)}, {"rows": 4}
+            self.run_op_benchmark(session, tf.reduce_sum(x), feeds, min_iters=3, extras=extras, mbs=1.0)
+
+
+def test_benchmarks_report_what_they_saw(tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
+    monkeypatch.setenv("TEST_REPORT_FILE_PREFIX", f"{tmp_path}/seen.")
+    monkeypatch.setattr("sys.argv", ["program", "--benchmarks=Timed.*sum"])
+    with pytest.raises(SystemExit):
+        tf.test.main()
+    told = json.loads((tmp_path / "seen.Timed.benchmark_sum").read_text())
+    assert told["name"] == "Timed.benchmark_sum" and told["iters"] == 3 and told["extras"]["rows"] == 4
+    assert told["wall_time"] > 0 and told["throughput"] == pytest.approx(1 / told["wall_time"])
+    assert f"entry {json.dumps(told)}" in capsys.readouterr().out
+    with pytest.raises(OSError, match="there already"):
+        Timed().report_benchmark(name="benchmark_sum")
+    with pytest.raises(TypeError, match="extras"):
+        Timed().report_benchmark(extras={"shape": [1, 2]})
+    assert Timed().evaluate(tf.constant(2) + 3) == 5
