@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import numbers
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -28,7 +29,7 @@ class Job:
 
     model_fn(features, labels, mode, params, config) -> EstimatorSpec, as tf.estimator has it (params, config optional).
     strategy: "ps", with variables on `ps` parameter servers; or "all_reduce", with all variables on every worker and no
-    server: the model's optimizer is then a sparkflow.distribute.DistributedOptimizer, and workers stay in step.
+    server: optimizers then apply the mean of all workers' gradients, and workers stay in step.
     carried_as: "bfloat16" or "float16" to have float32 travel between processes in half the bytes.
     workers, ps: how many of each. sync: the model's optimizer is a SyncReplicasOptimizer; workers stay in step.
     batch_size: examples a worker and step. validation: the fraction of each worker's rows kept to choose the best
@@ -42,7 +43,10 @@ class Job:
     feed_bytes: memory for rows in each worker, between the partition and the step: the window in which they are
     shuffled, and the queue. Whoever sends more waits. Rows that are needed again lie on disk.
     checkpoint_s: seconds between checkpoints besides the one at each epoch's end; signals ask for more, see asked.py.
-    step_timeout_s: the longest a step may wait for anybody. seed: of the graph, the shuffle and the validation split.
+    summary_steps: steps between summaries. threads: of BLAS, in each process. max_restarts: how often a job that lost a
+    task begins again from its last checkpoint.
+    step_timeout_s: the longest a step may wait for anybody. keepalive_s: how long a process may say nothing before it
+    counts as lost. seed: of the graph, the shuffle and the validation split.
     """
 
     model_fn: ModelFn
@@ -104,14 +108,14 @@ class Job:
             self._check_whole(name, 0)
         for name in ("step_timeout_s", "keepalive_s", "checkpoint_s"):
             value = getattr(self, name)
-            if not value > 0:
+            if not (_is_number(value) and value > 0):
                 raise InvalidArgumentError(f"{name} must be a positive number of seconds, got {value!r}")
         if self.ps > self.workers:
             raise InvalidArgumentError(
                 f"ps is {self.ps} and workers {self.workers}: parameter servers live beside the first workers, "
                 "so there are at most as many. Use more workers or fewer servers"
             )
-        if not 0 <= self.validation < 1:
+        if not (_is_number(self.validation) and 0 <= self.validation < 1):
             raise InvalidArgumentError(f"validation must be a fraction in [0, 1), got {self.validation!r}")
         check_trainable(self.columns)
         self.plan(0)
@@ -144,6 +148,10 @@ class Job:
     def for_attempt(self, attempt: int, driver_url: str, secret: bytes) -> Job:
         """The same training under a new run id, so that tasks of an earlier attempt cannot take part."""
         return replace(self, run_id=token_hex(6), secret=secret, attempt=attempt, driver_url=driver_url)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, numbers.Real)
 
 
 def _directory(path: Any) -> str:

@@ -32,6 +32,8 @@ def _job(path: Any = "out", **options: Any) -> Job:
         ({"seed": -1}, "seed must be a whole number of at least 0, got -1"),
         ({"seed": 2**63}, "seed must be"),
         ({"step_timeout_s": -1}, "step_timeout_s must be a positive number of seconds, got -1"),
+        ({"checkpoint_s": "10"}, "checkpoint_s must be a positive number of seconds, got '10'"),
+        ({"validation": "a tenth"}, r"validation must be a fraction in \[0, 1\), got 'a tenth'"),
         ({"validation": 1.0}, r"validation must be a fraction in \[0, 1\), got 1.0"),
         ({"ps": 3, "workers": 2}, "ps is 3 and workers 2"),
         ({"params": [1]}, "params must be a dict of what the model function reads by name, got list"),
