@@ -343,9 +343,13 @@ def transform(model: Model, ddf: Any) -> Any:
     model.columns_of(with_types(schema.empty_table(), model.columns).schema)
     fields = model.output_fields()
     meta = ddf._meta.assign(**{f.name: pd.Series(dtype=f.type.to_pandas_dtype()) for f in fields})
-    scored = ddf.map_partitions(partial(with_predictions, model), meta=meta)
+    scored = ddf.map_partitions(partial(_scored, model), meta=meta)
     lists = {f.name: pd.Series(dtype=pd.ArrowDtype(f.type)) for f in fields if pa.types.is_list(f.type)}
     return scored.map_partitions(_as_it_is, meta=meta.assign(**lists), enforce_metadata=False) if lists else scored
+
+
+def _scored(model: Model, part: Any) -> pd.DataFrame:
+    return with_predictions(model, Frame(part).pandas)
 
 
 def _as_it_is(part: pd.DataFrame) -> pd.DataFrame:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,6 +11,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
+import sparkflow as tf
 from sparkflow_connectors.columns import Column
 from sparkflow_connectors.layout import Layout
 from sparkflow_connectors.rows import frame_pieces
@@ -108,3 +110,15 @@ def test_a_partition_that_is_no_frame_is_named(part: Any, name: str) -> None:
     ddf = dd.from_map(lambda _: part, [0], meta=wide(0), enforce_metadata=False)
     with pytest.raises(InvalidArgumentError, match=f"A partition of the table is of type {name}, and the table said"):
         dask_frames.of_frames(ddf)[0].compute(scheduler="sync")
+
+
+@pytest.mark.parametrize("part, name", [(7, "int"), (pd.Series([1.0]), "Series")])
+def test_a_partition_that_is_no_frame_is_not_scored(part: Any, name: str, tmp_path: Path) -> None:
+    with tf.Session(graph=tf.Graph()) as session, session.graph.as_default():
+        x = tf.placeholder(tf.float32, [None])
+        tf.saved_model.simple_save(session, str(tmp_path / "model"), {"c0": x}, {"p": 2 * x})
+    model = tf.dask.load_model(str(tmp_path / "model"))
+    good, bad = (dd.from_map(lambda _, p=p: p, [0], meta=wide(0), enforce_metadata=False) for p in (wide(3), part))
+    assert model.transform(good).compute(scheduler="sync")["p"].tolist() == [0.0, 80.0, 160.0]
+    with pytest.raises(InvalidArgumentError, match=f"A partition of the table is of type {name}, and the table said"):
+        model.transform(bad).compute(scheduler="sync")
