@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -93,3 +94,19 @@ def test_bad_modes_and_ranges_are_refused(graph: Any) -> None:
     q, *_ = tf.quantize(X, 2.0, 1.0, tf.quint8)
     with tf.Session() as session, pytest.raises(InvalidArgumentError, match="larger"):
         session.run(q)
+
+
+@pytest.mark.parametrize("kind", [tf.quint8, tf.qint8, tf.qint32], ids=str)
+def test_a_variable_of_a_quantized_type_is_saved_as_it(kind: Any, graph: Any, tmp_path: Path) -> None:
+    """Its array says no more than that it is of integers."""
+    quantized, least, most = tf.quantize(np.float32([[-1.0, 0.0, 2.0]]), -3.0, 3.0, kind)
+    variable = tf.Variable(quantized, name="v")
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        before = session.run(variable)
+        path = tf.train.Saver().save(session, str(tmp_path / "model"))
+        session.run(variable.assign(tf.quantize(np.zeros((1, 3), np.float32), -3.0, 3.0, kind)[0]))
+        tf.train.Saver().restore(session, path)
+        assert session.run(variable).tolist() == before.tolist()
+        np.testing.assert_allclose(session.run(tf.dequantize(variable, least, most)), [[-1.0, 0.0, 2.0]], atol=0.02)
+    assert tf.train.load_checkpoint(path).get_variable_to_dtype_map() == {"v": kind}

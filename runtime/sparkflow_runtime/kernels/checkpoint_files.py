@@ -7,7 +7,7 @@ import glob
 import json
 import os
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
 from threading import Lock
 from typing import Any
@@ -44,13 +44,14 @@ def _turn(prefix: str) -> Any:
 # ---------------------------------------------------------------------- writing
 
 
-def save(prefix: str, tensors: Sequence[Saved]) -> None:
+def save(prefix: str, tensors: Sequence[Saved], types: Mapping[str, str] | None = None) -> None:
     """Write the checkpoint `prefix` of one data file; an older one of that name stays until this one is complete.
 
+    types: those that arrays do not say of themselves, by the tensors' names.
     Raises InvalidArgumentError on a name given twice or a slice of another shape than its tensor.
     """
     os.makedirs(os.path.dirname(prefix) or ".", exist_ok=True)
-    plan = [_described(name, spec, value) for name, spec, value in tensors]
+    plan = [_described(*tensor, (types or {}).get(tensor[0])) for tensor in tensors]
     plan.sort(key=lambda described: -described[-1].itemsize)  # so that each begins at a multiple of its item size
     with _turn(prefix):
         _save(prefix, plan)
@@ -73,9 +74,9 @@ def _save(prefix: str, plan: Sequence[_Described]) -> None:
 _Described = tuple[str, str, Dims, str, Dims, Dims, np.ndarray]
 
 
-def _described(name: str, spec: str, value: Any) -> _Described:
+def _described(name: str, spec: str, value: Any, dtype: str | None) -> _Described:
     array = host(value)
-    dtype, part = dtypes.as_dtype(array.dtype).name, checkpoint.parse_slice(spec)
+    dtype, part = dtype or dtypes.as_dtype(array.dtype).name, checkpoint.parse_slice(spec)
     shape, begin, size = part or (array.shape, (0,) * array.ndim, array.shape)
     if size != array.shape:
         raise InvalidArgumentError(

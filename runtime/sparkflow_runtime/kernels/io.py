@@ -45,12 +45,15 @@ def _named(op: str, prefix: str) -> Iterator[None]:
 
 @bound("SaveV2", multi=True)
 def _save(node: Node) -> Function:
+    types = [t.base_dtype.name if t.is_quantized else "" for t in node.attrs["dtypes"]]
+
     def run(prefix: Any, names: Any, slices: Any, *tensors: Any) -> tuple[()]:
         texts, specs = _texts(names), _texts(slices)
         if not len(texts) == len(specs) == len(tensors):
             raise InvalidArgumentError(f"SaveV2: {len(tensors)} tensors, {len(texts)} names, {len(specs)} slices")
         with _named("SaveV2", _text(prefix)), paused():
-            checkpoint_files.save(_text(prefix), list(zip(texts, specs, tensors)))
+            unsaid = {name: dtype for name, dtype in zip(texts, types) if dtype}
+            checkpoint_files.save(_text(prefix), list(zip(texts, specs, tensors)), unsaid)
         return ()
 
     return run
