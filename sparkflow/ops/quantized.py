@@ -10,7 +10,7 @@ from sparkflow.framework.apply import apply_op
 from sparkflow.framework.graph import Operation, Tensor
 from sparkflow.framework.registry import op
 from sparkflow.framework.shapes import Dims
-from sparkflow.ops import array_join, rules
+from sparkflow.ops import array_join, array_rules, rules
 from sparkflow_runtime.wire import dtypes
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
@@ -50,8 +50,8 @@ def _first_and_scalars(op: Operation) -> list[Dims]:
     return [op.inputs[0]._shape, (), ()]
 
 
-def _unknown_and_scalars(op: Operation) -> list[Dims]:
-    return [None, (), ()]
+def _reshaped_and_scalars(op: Operation) -> list[Dims]:
+    return [*array_rules.reshape(op), (), ()]
 
 
 def _concat_rule(op: Operation) -> list[Dims]:
@@ -75,7 +75,7 @@ op(
     "QuantizedReshape",
     "tensor: T, shape: Tshape, input_min: float32, input_max: float32 -> output: T, output_min: float32, "
     "output_max: float32",
-    _unknown_and_scalars,
+    _reshaped_and_scalars,
     Tshape=dtypes.int32,
 )
 _RELU = "min_features: float32, max_features: float32 -> activations: out_type, min_activations: float32, "

@@ -70,6 +70,9 @@ def test_relu_of_integers(graph: Any) -> None:
     q, low, high = tf.quantize(X, -1.0, 2.0, tf.quint8)
     with tf.Session() as session:
         assert session.run(tf.nn.quantized_relu_x(q, 0.7, low, high))[0].tolist() == [85, 85, 85, 86, 128, 144, 144]
+        named = {"min_features": low, "max_features": high, "out_type": tf.quint8}
+        for make in (tf.raw_ops.QuantizedRelu, tf.raw_ops.QuantizedRelu6):  # 2 is the most here, and less than 6
+            assert session.run(make(features=q, **named))[0].tolist() == [85, 85, 85, 86, 128, 170, 255]
 
 
 def test_a_quantized_type_has_no_extremes_and_feeds_as_integers(graph: Any) -> None:

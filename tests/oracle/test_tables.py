@@ -56,6 +56,10 @@ NOT_COVERED = {  # op types without a case, and why
         [op for op in registered() if op.startswith(("StatelessM", "StatelessP", "StatelessR", "StatelessT"))],
         "random values: tests/ops/test_random_stateless.py holds their distributions",
     ),
+    **dict.fromkeys(
+        ["QuantizedRelu", "QuantizedRelu6", "QuantizedReluX"],
+        "TensorFlow has no kernel of them: tests/ops/test_quantized.py holds them against their definition",
+    ),
     "RefRngReadAndSkip": OWN["RefRngReadAndSkip"],
     "Timestamp": "the time: tests/ops holds it against the clock",
     **dict.fromkeys(["RefMerge", "RefNextIteration"], "no function takes a variable's reference around a loop"),

@@ -57,7 +57,10 @@ def _few_bits(tf: Any, x: Any) -> list[Any]:
                 found += [tf.cast(q, tf.int32), *ends, tf.dequantize(q, *ends, mode=mode)]
     parts = [tf.quantize(x, -1.0, high, tf.quint8) for high in (1.0, 2.5)]
     values, *ends = tf.quantized_concat(0, *zip(*parts, strict=True))
-    return [*found, tf.cast(values, tf.int32), *ends]
+    turned = tf.raw_ops.QuantizedReshape(tensor=values, shape=[2, -1], input_min=ends[0], input_max=ends[1])
+    return [*found, *(tf.cast(q, tf.int32) for q in (values, turned.output)), *ends, *turned[1:]]
 
 
-expression("few-bits", [noise(F, 40) * 2], _few_bits)
+expression(
+    "few-bits", [noise(F, 40) * 2], _few_bits, ops=("QuantizeV2", "Dequantize", "QuantizedConcat", "QuantizedReshape")
+)
