@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from sparkflow.session.session import Session
+from sparkflow_runtime.wire.errors import UnimplementedError
 
 _REPORTS = "TEST_REPORT_FILE_PREFIX"  # the environment's: the first part of the names of the files of results
 
@@ -34,8 +35,14 @@ class Benchmark:
         """Runs the op burn_iters times, and then min_iters times by the clock; reports and returns what was seen.
 
         mbs: the megabytes that one run moves, for a throughput. The results have iters, the median wall_time in
-        seconds, extras and throughput.
+        seconds, extras and throughput. The memory that is used is not looked at (store_memory_usage).
+
+        Raises UnimplementedError where store_trace asks for a trace.
         """
+        if store_trace:
+            raise UnimplementedError(
+                "run_op_benchmark: store_trace is not supported. Run the op with a RunOptions of FULL_TRACE instead"
+            )
         run = sess.make_callable(op_or_tensor, list(feed_dict or {}))
         values = list((feed_dict or {}).values())
         for _ in range(burn_iters):

@@ -219,3 +219,8 @@ def test_benchmarks_report_what_they_saw(tmp_path: Path, monkeypatch: Any, capsy
     with pytest.raises(TypeError, match="extras"):
         Timed().report_benchmark(extras={"shape": [1, 2]})
     assert Timed().evaluate(tf.constant(2) + 3) == 5
+
+
+def test_a_benchmark_keeps_no_trace(graph: Any) -> None:
+    with tf.Session() as session, pytest.raises(tf.errors.UnimplementedError, match="store_trace is not supported"):
+        tf.test.Benchmark().run_op_benchmark(session, tf.constant(1), store_trace=True)

@@ -50,6 +50,15 @@ def _first_and_scalars(op: Operation) -> list[Dims]:
     return [op.inputs[0]._shape, (), ()]
 
 
+def _relu_rule(op: Operation) -> list[Dims]:
+    given, wanted = op.inputs[0].dtype.base_dtype, op.attrs["out_type"]
+    if given != wanted:
+        raise InvalidArgumentError(
+            f"{op.type}: out_type must be the type of the features, {given.name}, got {wanted.name}"
+        )
+    return _first_and_scalars(op)
+
+
 def _reshaped_and_scalars(op: Operation) -> list[Dims]:
     return [*array_rules.reshape(op), (), ()]
 
@@ -81,7 +90,7 @@ op(
 _RELU = "min_features: float32, max_features: float32 -> activations: out_type, min_activations: float32, "
 _RELU += "max_activations: float32"
 for _name, _more in (("QuantizedRelu", ""), ("QuantizedRelu6", ""), ("QuantizedReluX", "max_value: float32, ")):
-    op(_name, f"features: Tinput, {_more}{_RELU}", _first_and_scalars, out_type=dtypes.quint8)
+    op(_name, f"features: Tinput, {_more}{_RELU}", _relu_rule, out_type=dtypes.quint8)
 
 
 def quantize_v2(

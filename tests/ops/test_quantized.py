@@ -75,6 +75,12 @@ def test_relu_of_integers(graph: Any) -> None:
             assert session.run(make(features=q, **named))[0].tolist() == [85, 85, 85, 86, 128, 170, 255]
 
 
+def test_a_relu_gives_the_type_it_is_given(graph: Any) -> None:
+    q, low, high = tf.quantize(X, -1.0, 2.0, tf.qint32)
+    with pytest.raises(InvalidArgumentError, match="out_type must be the type of the features, qint32, got quint8"):
+        tf.nn.quantized_relu_x(q, 0.7, low, high)
+
+
 def test_a_quantized_type_has_no_extremes_and_feeds_as_integers(graph: Any) -> None:
     assert tf.quint8.is_quantized and not tf.quint8.is_integer and not tf.uint8.is_quantized
     with pytest.raises(TypeError, match="quint8"):
