@@ -210,7 +210,8 @@ def product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     length, alone = _length(m, n), min(_most(), _blas.allowed()) < 2
     if alone:
         kind = (m, k, n), a.flags.f_contiguous, b.flags.f_contiguous, a.dtype
-        if next(_uses(*kind)) and _whole_is_same(*kind):  # a product that comes once is not worth the question
+        # A product that comes once is not worth the question; one by itself, turned, BLAS sums up in another way.
+        if next(_uses(*kind)) and _whole_is_same(*kind) and not np.may_share_memory(a, b):
             return np.matmul(a, b)
     mates = None if alone else crew_for(m * k * n)
     if mates is None and not alone and m * k * n >= _SHARED_SLOWLY:

@@ -141,6 +141,16 @@ def test_a_product_has_the_same_bits_without_crew(crew: Crew, monkeypatch: pytes
         assert parallel.product(a, b).tobytes() == found.tobytes()
 
 
+def test_a_matrix_by_itself_has_the_same_bits_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One thread multiplies such a product whole where BLAS then gives the blocks' bits, but not by its syrk."""
+    monkeypatch.setattr(parallel, "_most", lambda: 1)
+    a = np.random.default_rng(5).normal(size=(150, 149)).astype(np.float32)
+    with parallel.blas_alone():
+        for left in (a, a.T):
+            blocks = in_blocks(left, left.T, parallel._length(len(left), len(left)))
+            assert {parallel.product(left, left.T).tobytes() for _ in range(3)} == {blocks.tobytes()}
+
+
 def test_a_fork_has_a_crew_of_its_own() -> None:
     code = (
         "import os, numpy as np\n"
