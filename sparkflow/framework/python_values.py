@@ -18,8 +18,8 @@ _log = logging.getLogger(__name__)
 def as_array(value: Any, dtype: DType | None = None) -> np.ndarray:
     """The array of a Python value: floats are float32 and ints int32 unless dtype says otherwise (as in TensorFlow).
 
-    So are lists of numpy's numbers, as [np.mean(x), 1.0]; an array, and a list of arrays, has its own type. Ints that
-    int32 does not hold are int64.
+    So are lists of numpy's numbers, as [np.mean(x), 1.0]; an array, what gives itself as one (a column of pandas or
+    Arrow), and a list of arrays, has its own type. Ints that int32 does not hold are int64.
     """
     kind: Any = type(value)
     if kind is int or (kind is float and value):  # two zeros are equal, and not the same
@@ -41,6 +41,8 @@ def _again(value: Any, kind: type, dtype: DType | None) -> np.ndarray:
 def _as_array(value: Any, dtype: DType | None) -> np.ndarray:
     if value is None:
         raise ValueError("None values are not supported: there is no tensor of None")
+    if hasattr(value, "__array__") and not isinstance(value, (np.ndarray, np.generic)):
+        value = np.asarray(value)
     if dtype is dtypes.string or (dtype is None and _first_leaf_is_text(value)):
         return _string_array(value)
     if isinstance(value, (np.ndarray, np.generic)):

@@ -6,6 +6,8 @@ import logging
 from typing import Any
 
 import numpy as np
+import pandas as pd
+import pyarrow as pa
 import pytest
 
 import sparkflow as tf
@@ -63,3 +65,34 @@ def test_numbers_of_python_are_not_cut(given: Any) -> None:
 def test_an_array_beside_a_tensor_has_its_type() -> None:
     with tf.Session() as session:
         assert session.run(tf.constant([1, 2]) + np.array([2.0, 3.0])).tolist() == [3, 5]
+
+
+@pytest.mark.parametrize(
+    "column, dtype",
+    [
+        (pd.Series([2**40, 1]), tf.int64),
+        (pd.Series([0.5, 1.5]), tf.float64),
+        (pd.Series(["a", "b"]), tf.string),
+        (pd.Series(["a", "b"], dtype="string"), tf.string),
+        (pd.Series(["a", "b"], dtype="category"), tf.string),
+        (pd.Series([3, 4], dtype="Int64"), tf.int64),
+        (pd.Series([], dtype=object), tf.string),
+        (pd.DataFrame({"a": [1.0], "b": [2.0]}), tf.float64),
+        (pd.Index([1, 2]), tf.int64),
+        (pa.array([1, 2]), tf.int64),
+        (pa.chunked_array([["a"], ["b"]]), tf.string),
+    ],
+)
+def test_a_column_has_its_own_type(column: Any, dtype: Any) -> None:
+    tensor = tf.convert_to_tensor(column)
+    assert tensor.dtype is dtype and tensor.shape.as_list() == list(np.shape(np.asarray(column)))
+    assert tf.convert_to_tensor(pd.Series([1.0, 2.0]), tf.int32).dtype is tf.int32  # as an array's numbers
+
+
+def test_a_frame_as_a_dictionary_of_columns_is_a_dataset() -> None:
+    frame = pd.DataFrame({"id": [2**40, 1], "city": ["x", "y"]})
+    dataset = tf.data.Dataset.from_tensor_slices((dict(frame), frame["id"]))
+    assert dataset.output_types == ({"id": tf.int64, "city": tf.string}, tf.int64)
+    with tf.Session() as session:
+        features, label = session.run(dataset.make_one_shot_iterator().get_next())
+    assert features == {"id": 2**40, "city": b"x"} and label == 2**40
