@@ -104,16 +104,21 @@ class Feeder(threading.Thread):
     def _has(self, rows: int) -> bool:
         return self._at_start and (self.rows is not None or self._seen >= rows)
 
-    def mark(self, step: int) -> Mark:
-        """Of the window that has the last row of step `step`; of the last window, where rows are used again."""
-        row = min(step * self._plan.batch_size, self._marks[-1].train) if self._marks else 0
-        found = bisect.bisect_left(self._marks, row, key=lambda m: m.train)
-        return self._marks[found] if self._marks else Mark(0, 0)
+    def mark(self, epoch: int, step: int) -> Mark:
+        """By which the rows before that step are known again: the window that has the last of them. Where rows are used
+        again, and in an epoch after the first, whose order mixes all rows, the last window."""
+        marks = self._marks or [Mark(0, 0)]
+        row = marks[-1].train if epoch else min(step * self._plan.batch_size, marks[-1].train)
+        return marks[bisect.bisect_left(marks, row, key=lambda m: m.train)]
 
     def same_rows(self) -> bool:
         """Whether the pass up to the start has given the rows that it gave before. To be asked after `wait`."""
-        wanted = self._begin.mark
-        return wanted is None or (self._begin.epoch, self._begin.step) == (0, 0) or wanted in [*self._marks, Mark(0, 0)]
+        epoch, step, wanted = self._begin
+        if wanted is None or (epoch, step) == (0, 0):
+            return True
+        marks = self._marks or [Mark(0, 0)]
+        of_all = epoch > 0 or step * self._plan.batch_size > wanted.train  # then there were no rows behind it
+        return wanted in (marks[-1:] if of_all else marks)
 
     def go(self, epoch: int, step: int) -> None:
         """Begin to feed there."""

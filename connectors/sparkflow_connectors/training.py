@@ -203,7 +203,7 @@ class Trainer:
 
     def _post_mark(self, raw: Any) -> None:
         """By which rows a checkpoint of this step is known again; before anything that they change can be saved."""
-        mark = self._feeder.mark(self.step)
+        mark = self._feeder.mark(self.epoch - self.job.begin_epoch, self.step)
         if mark != self._marked:
             raw.run(self.parts.board.post_mark, {self.parts.board.mark_value: list(mark)})
             self._marked = mark
@@ -216,8 +216,7 @@ class Trainer:
                     "`epochs`, or by `patience`. Drop the hook (such as StopAtStepHook)"
                 )
             self.step += 1
-            if self.epoch == self._first_epoch:
-                self._post_mark(raw)
+            self._post_mark(raw)
             kind = self._pace.kind(self.step)
             if kind is Kind.IDLE:
                 session.run(self.parts.train_op, self._idle)

@@ -125,7 +125,7 @@ def test_a_resumed_worker_gets_the_rows_that_it_would_have_had(uneven: str, epoc
         feeder.go(0, 0)
         while feeder.rows is None:
             _.take(1)
-        mark = feeder.mark(step) if epoch == 0 else feeder.mark(1000)
+        mark = feeder.mark(epoch, step)
     found = epochs_of(150, uneven, 3, 20, Start(epoch, step, mark))
     assert found[0] == whole[epoch][step * PLAN.batch_size :] and found[1:] == whole[epoch + 1 :]
 
@@ -137,6 +137,42 @@ def test_rows_in_another_order_are_noticed_and_the_epoch_begins_again(epoch: int
         assert not feeder.same_rows()
         feeder.go(epoch, 0)
         assert len(set(drawn.take(135))) == 135
+
+
+def mark_of(rows: int, epoch: int, step: int, start: Start = BEGIN) -> Mark:
+    """By which the first `rows` rows are known again there, in a training that began at `start`."""
+    with feeding(rows, JOIN, 3, start) as (feeder, drawn):
+        feeder.wait(start.step)
+        feeder.go(start.epoch, start.step)
+        while feeder.rows is None:
+            drawn.take(1)
+        return feeder.mark(epoch, step)
+
+
+def goes_on(rows: int, start: Start) -> bool:
+    with feeding(rows, JOIN, 3, start) as (feeder, _):
+        feeder.wait(start.step)
+        return feeder.same_rows()
+
+
+@pytest.mark.parametrize("before", [128, 150], ids=["whole windows", "a part of one"])
+def test_a_table_that_has_grown_has_another_order_in_later_epochs(before: int) -> None:
+    """Also where the training has been resumed in that epoch before."""
+    first = mark_of(before, 1, 3)
+    assert mark_of(before, 1, 3, Start(1, 3, first)) == first
+    assert goes_on(before, Start(1, 3, first)) and not goes_on(200, Start(1, 3, first))
+
+
+def test_rows_that_were_added_are_used_in_the_first_epoch() -> None:
+    """Those behind the place are fed from there on; where rows were used again by then, they would be passed over."""
+    assert goes_on(200, Start(0, 3, mark_of(128, 0, 3)))
+    assert goes_on(128, Start(0, 60, mark_of(128, 0, 60)))
+    assert not goes_on(200, Start(0, 60, mark_of(128, 0, 60)))
+
+
+def test_rows_of_a_worker_that_had_none_are_new() -> None:
+    nothing = mark_of(0, 0, 3)
+    assert goes_on(0, Start(0, 3, nothing)) and not goes_on(100, Start(0, 3, nothing))
 
 
 def test_a_failing_source_is_raised_by_the_next_step() -> None:
