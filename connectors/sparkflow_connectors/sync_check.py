@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 from sparkflow_connectors.job import ALL_REDUCE, Job
@@ -10,10 +11,13 @@ from sparkflow_runtime.wire.errors import InvalidArgumentError
 _MEANS, _STATISTICS = ("CollectiveReduce", "CollectiveGather"), "statistics_all_reduce/"  # sums of gradients; others
 _TOKENS = "sync_token_q"  # the queue of a SyncReplicasOptimizer
 
+_log = logging.getLogger("sparkflow")
+
 
 def check_sync(job: Job, graph: Any, spec: Any) -> None:
     """`sync` says how the workers count their steps: it must be what the model's optimizer does. Raises
-    InvalidArgumentError where it is not, and where nobody would make the updates."""
+    InvalidArgumentError where it is not, and where nobody would make the updates. Warns of one that may leave
+    gradients out."""
     operations = graph.get_operations()
     if job.strategy == ALL_REDUCE:
         _check_means(job, operations)
@@ -32,6 +36,20 @@ def check_sync(job: Job, graph: Any, spec: Any) -> None:
             "the updates: EstimatorSpec(..., training_hooks=[optimizer.make_session_run_hook(config.is_chief, "
             "num_tokens=0)])"
         )
+    if job.sync:
+        _warn_of_looseness(spec)
+
+
+def _warn_of_looseness(spec: Any) -> None:
+    """A checkpoint's ledger counts steps; it is what the variables have seen where each step is in its own update."""
+    for hook in (*spec.training_hooks, *spec.training_chief_hooks):
+        if why := getattr(hook, "looseness", ""):
+            _log.warning(
+                "The model's SyncReplicasOptimizer may leave gradients out, and after a restart rows may be used "
+                "twice or not at all: %s. Each row is used once where the optimizer waits for all replicas and its "
+                "hook has num_tokens=0",
+                why,
+            )
 
 
 def _check_means(job: Job, operations: Any) -> None:

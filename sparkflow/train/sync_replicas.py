@@ -311,6 +311,16 @@ class _SyncReplicasHook(SessionRunHook):
         self._tokens_op: Any = None
         self._agreement: Agreement | None = None
 
+    @property
+    def looseness(self) -> str:
+        """Why a gradient may not be part of the update of its own step; "" where each is."""
+        opt = self._optimizer
+        if opt._needed != opt._total:
+            return f"replicas_to_aggregate is {opt._needed}, and there are {opt._total} replicas"
+        if opt._sparse_opt is not None:
+            return "sparse_opt applies gradients of rows at once"
+        return f"num_tokens is {self._num_tokens}, not 0: replicas may be a step ahead" if self._num_tokens else ""
+
     def begin(self) -> None:
         opt = self._optimizer
         if opt._chief_queue_runner is None:

@@ -12,6 +12,9 @@ import pyarrow as pa
 import pytest
 
 import sparkflow as tf
+from sparkflow_connectors.graphs import check_model, prediction_graph
+from sparkflow_connectors.job import job_of
+from sparkflow_connectors.schema import resolve
 
 TABLE = pa.table({"x": np.ones(20, np.float32), "y": np.ones(20, np.float32)})
 MODES = tf.estimator.ModeKeys
@@ -142,6 +145,31 @@ def test_sync_says_what_the_optimizer_does(tmp_path: Path, model_fn: Any, option
     with pytest.raises(tf.errors.InvalidArgumentError, match=message):
         tf.local.train(TABLE, model_fn, label="y", workers=2, **options, checkpoint_dir=str(tmp_path / "out"))
     assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("numbers", "tokens", "told"),
+    [((2, 2), 0, ""), ((2, 2), -1, "num_tokens is -1"), ((1, 2), 0, "replicas_to_aggregate is 1, and there are 2")],
+)
+def test_an_optimizer_that_leaves_gradients_out_is_told_of(
+    tmp_path: Path, caplog: Any, numbers: tuple[int, int], tokens: int, told: str
+) -> None:
+    def model_fn(features: Any, labels: Any, mode: str) -> Any:
+        w = tf.get_variable("w", [])
+        if mode != MODES.TRAIN:
+            return _spec(mode, features, labels, w)
+        optimizer = tf.train.SyncReplicasOptimizer(tf.train.GradientDescentOptimizer(0.1), *numbers)
+        loss = tf.reduce_mean(tf.square(features["x"] * w - labels))
+        train_op, hook = (
+            optimizer.minimize(loss, tf.train.get_global_step()),
+            optimizer.make_session_run_hook(True, tokens),
+        )
+        return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op, training_hooks=[hook])
+
+    job = job_of(model_fn, resolve(TABLE.schema, None, "y"), tmp_path, {"workers": 2})
+    with caplog.at_level("WARNING", "sparkflow"):
+        check_model(job, prediction_graph(job))
+    assert told in caplog.text and bool(caplog.text) == bool(told)
 
 
 @pytest.mark.parametrize("uneven", ["pad", "join"])
