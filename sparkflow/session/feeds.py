@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -119,7 +120,8 @@ def _converted(tensor: Tensor, value: Any, want: dtypes.DType) -> Any:
             raise OverflowError
         fed = array.astype(want.np, copy=False)
         if array.dtype.kind in "iu" and want.is_integer and not np.array_equal(fed, array):
-            raise TypeError(f"values such as {array.ravel()[0]!r} do not fit {want.name} [{want.min}, {want.max}]")
+            value = array[fed != array][0]
+            raise TypeError(f"values such as {value!r} do not fit {want.name} [{want.min}, {want.max}]")
         return fed
     except OverflowError:
         raise TypeError(
@@ -140,8 +142,18 @@ def _numbers(array: np.ndarray) -> np.ndarray:
 
 def _check_kind(array: np.ndarray, want: dtypes.DType) -> None:
     if array.dtype.kind in "OSU" and want is not dtypes.string:
-        raise ValueError(f"the value has type {array.dtype}")
-    if array.dtype.kind == "f" and want.is_integer and array.size and not np.array_equal(array, np.trunc(array)):
-        raise TypeError(f"values such as {array.ravel()[0]!r} would be cut to {want.name}")
+        raise ValueError(f"the value has type {array.dtype}{_such_as(array)}")
+    if array.dtype.kind == "f" and want.is_integer and (cut := array[array != np.trunc(array)]).size:
+        null = "; nan is what a null becomes among floats, fill it" if np.isnan(cut[0]) else ""
+        raise TypeError(f"values such as {cut[0]!r} would be cut to {want.name}{null}")
     if array.dtype.kind == "c" and not want.is_complex:
         raise TypeError("complex numbers would lose their imaginary parts; feed value.real")
+
+
+def _such_as(array: np.ndarray) -> str:
+    """The first value that is no number, and what to do about it."""
+    items = array.ravel().tolist()
+    wrong = next((item for item in items if not isinstance(item, (int, float, complex, np.number, np.bool_))), None)
+    is_row = isinstance(wrong, (list, tuple, np.ndarray))
+    what = "Of a column of rows np.stack makes one array" if is_row else "Fill nulls, convert others to numbers"
+    return f", such as {reprlib.repr(wrong)} of type {type(wrong).__name__}. {what}"
