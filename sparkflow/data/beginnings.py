@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import glob
 import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -34,8 +34,10 @@ def one_element(tensors: Any) -> Begun:
 
 
 def slices(tensors: Any) -> tuple[Any, ...]:
-    """An element for each row of the arrays and SparseTensors. Raises ValueError on a scalar."""
+    """An element for each row of the arrays and SparseTensors. Raises ValueError on a scalar, and on none of them."""
     leaves, spec, fed = elements.begun(tensors)
+    if not leaves:
+        raise ValueError(f"from_tensor_slices: the element {tensors!r} is empty: give at least one array or tensor")
     sparse = spec.sparse
     parts = {at + i for at in sparse for i in range(3)}
     if any(d == () for i, d in enumerate(spec.dims) if i not in parts):
@@ -95,6 +97,26 @@ def _sparse_rows(indices: Any, values: Any, size: Any) -> Rows:
         yield [ordered[start:stop, 1:], values[order[start:stop]], size[1:]]
 
 
+class _OtherStructure(Exception):
+    """Why an element is of another structure than was said."""
+
+
+def _placed(like: Any, element: Any) -> Iterator[Any]:
+    """What the element has in the places of the structure's leaves."""
+    if isinstance(like, dict):
+        if not isinstance(element, Mapping) or element.keys() != like.keys():
+            raise _OtherStructure(f"{element!r} has not just the keys {', '.join(map(repr, like))}")
+        for key in sorted(like):
+            yield from _placed(like[key], element[key])
+    elif isinstance(like, tuple):
+        if not isinstance(element, tuple) or len(element) != len(like):
+            raise _OtherStructure(f"{element!r} is no tuple of {len(like)}")
+        for of_like, of_element in zip(like, element, strict=True):
+            yield from _placed(of_like, of_element)
+    else:
+        yield element
+
+
 def generated(generator: Callable[..., Iterable[Any]], output_types: Any, output_shapes: Any, args: Any) -> Begun:
     if not callable(generator):
         raise TypeError(f"`generator` must be a Python callable, got {generator!r}")
@@ -114,9 +136,12 @@ def generated(generator: Callable[..., Iterable[Any]], output_types: Any, output
         return Lasting(begin)
 
     def leaves(element: Any) -> Row:
-        parts = leaves_of(element) if isinstance(like, (tuple, dict)) else [element]
-        if len(parts) != len(kinds):
-            raise InvalidArgumentError(f"The generator yielded {element!r}, expected a structure like {like!r}")
+        try:
+            parts = list(_placed(like, element))
+        except _OtherStructure as error:
+            raise InvalidArgumentError(
+                f"The generator yielded {element!r}, expected a structure like {like!r}: {error}"
+            ) from None
         found = [elements.typed(v, t) for v, t in zip(parts, kinds)]
         for value, wanted in zip(found, dims):
             if wanted is not None and not shapes.compatible(wanted, np.shape(value)):

@@ -121,6 +121,32 @@ def test_a_generator_keeps_to_its_shapes(graph: Any) -> None:
         elements(Dataset.from_generator(lambda: iter([[1, 2, 3], [1, 2]]), tf.int64, [3]))
 
 
+@pytest.mark.parametrize(
+    ("types", "yielded", "said"),
+    [
+        ({"age": tf.int64, "rank": tf.int64}, {"age": 1, "size": 2}, "has not just the keys 'age', 'rank'"),
+        ({"age": tf.int64, "rank": tf.int64}, (1, 2), "has not just the keys"),
+        ((tf.int64, tf.int64), {"age": 1, "rank": 2}, "is no tuple of 2"),
+        (((tf.int64, tf.int64), tf.int64), (1, (2, 3)), "1 is no tuple of 2"),
+        (tf.int64, 1.5, "expected int64: .*1.5"),
+        (tf.int64, "7", "expected int64"),
+        (tf.uint8, 300, "300 does not fit uint8"),
+        (tf.string, 7, "Expected strings, got 7 of type int"),
+    ],
+)
+def test_a_generator_keeps_to_its_structure_and_types(graph: Any, types: Any, yielded: Any, said: str) -> None:
+    with pytest.raises(tf.errors.InvalidArgumentError, match=f"The generator yielded .*{said}"):
+        elements(Dataset.from_generator(lambda: iter([yielded]), types))
+
+
+def test_lists_that_a_generator_yields_have_the_types_that_were_said(graph: Any) -> None:
+    types = (tf.float64, {"words": tf.string, "ids": tf.int64})
+    ((floats, inner),) = elements(
+        Dataset.from_generator(lambda: iter([([0.1], {"words": [], "ids": (2**40, 1)})]), types)
+    )
+    assert floats.tolist() == [0.1] and inner["words"].tolist() == [] and inner["ids"].tolist() == [2**40, 1]
+
+
 def test_a_function_may_give_a_list_and_have_loops(graph: Any) -> None:
     def both(x: Any) -> Any:
         return tf.py_func(lambda a: (a, a + 0.5), [x], [tf.int64, tf.float64])

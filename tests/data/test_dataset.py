@@ -135,6 +135,8 @@ def test_refusals(graph: Any) -> None:
         D.from_tensor_slices((np.ones(2), np.ones(3)))
     with pytest.raises(ValueError, match="scalar"):
         D.from_tensor_slices(1.0)
+    with pytest.raises(ValueError, match="is empty"):
+        D.from_tensor_slices({})
     with pytest.raises(tf.errors.InvalidArgumentError, match="yielded"):
         _all(D.from_generator(lambda: iter(["a"]), tf.int32))
 
