@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -33,17 +33,21 @@ def saved_epoch(checkpoint_dir: str) -> int:
     path = directory.latest(checkpoint_dir)
     if path is None:
         return 0
-    check_ledger(path, [name for name, _ in tf.train.list_variables(path)])
+    check_ledger(path, dict(tf.train.list_variables(path)))
     return int(tf.train.load_variable(path, POSITION)[:, 0].min())
 
 
-def check_ledger(path: str, variables: Collection[str]) -> None:
-    """Raises FailedPreconditionError where the checkpoint, of these variables, is of no training of ours, such as one
-    of TensorFlow's."""
-    if POSITION not in variables:
+def check_ledger(path: str, shapes: Mapping[str, Sequence[int]]) -> None:
+    """Raises FailedPreconditionError where the checkpoint, of variables of these shapes, is of no training of ours,
+    such as one of TensorFlow's, or its ledger is not whole."""
+    position, marks = (list(shapes.get(name, ())) for name in (POSITION, MARKS))
+    if position[1:] != [3] or marks != [position[0], 2]:
+        why = "`train` has not written it"
+        if position:
+            why = f"{POSITION} has shape {position} in it, and {MARKS} {marks or 'is missing'}"
         raise FailedPreconditionError(
-            f"Checkpoint {path} does not say which rows it was trained on: `train` has not written it. Give another "
-            "checkpoint_dir; a model function can begin with those variables by tf.train.init_from_checkpoint"
+            f"Checkpoint {path} does not say which rows it was trained on: {why}. Give another checkpoint_dir; a model "
+            "function can begin with those variables by tf.train.init_from_checkpoint"
         )
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from sparkflow_connectors.feeding import Mark, Start
-from sparkflow_connectors.ledger import begun_again, starts
+from sparkflow_connectors.ledger import MARKS, POSITION, begun_again, check_ledger, starts
+from sparkflow_runtime.wire.errors import FailedPreconditionError
 
 # epoch, step, batch size, rows and checksum of the first pass; of each worker
 SAVED = [2, 5, 64, 320, 99, 2, 5, 64, 310, 98]
@@ -36,3 +39,18 @@ def test_who_begins_an_epoch_again_is_told_why() -> None:
     assert begun_again([3, 0, 64, 0, 0, 2, 0, 64, 0, 0], 1, 64), "an asynchronous worker was an epoch ahead"
     done = [2, 0, 64, 320, 99, 2, 0, 64, 310, 98]
     assert not any(begun_again(*given) for given in [(SAVED, 2, 64), (None, 2, 64), (done, 3, 64), (SAVED, 3, 64, 4)])
+
+
+@pytest.mark.parametrize(
+    ("shapes", "told"),
+    [
+        ({"w": [4]}, "`train` has not written it"),
+        ({POSITION: [2, 3]}, r"position has shape \[2, 3\] in it, and sparkflow_job/marks is missing"),
+        ({POSITION: [2, 3], MARKS: [1, 2]}, r"and sparkflow_job/marks \[1, 2\]"),
+        ({POSITION: [], MARKS: []}, "does not say which rows"),
+    ],
+)
+def test_a_ledger_that_is_not_whole_is_refused(shapes: dict[str, list[int]], told: str) -> None:
+    with pytest.raises(FailedPreconditionError, match=told):
+        check_ledger("model.ckpt-1", shapes)
+    check_ledger("model.ckpt-1", {POSITION: [2, 3], MARKS: [2, 2]})
