@@ -9,19 +9,17 @@ import numpy as np
 import sparkflow as tf
 from sparkflow_connectors import directory
 from sparkflow_connectors.feeding import Mark, Start
-from sparkflow_connectors.job import Job
 from sparkflow_runtime.wire.errors import FailedPreconditionError
 
 POSITION, MARKS = "sparkflow_job/position", "sparkflow_job/marks"
 
 
-def saved_position(job: Job) -> list[int] | None:
-    """The ledger of the last checkpoint, [workers, 5] as a flat list; None when there is no checkpoint.
+def saved_position(path: str | None) -> list[int] | None:
+    """The ledger of a checkpoint, [workers, 5] as a flat list; None where there is no checkpoint.
 
     Of each worker: epoch, step, batch size, and the mark of its first pass. It says which rows the checkpoint's
     variables have been trained on: those before (epoch, step) in the order that `windows` defines, each once.
     """
-    path = directory.latest(job.checkpoint_dir)
     if path is None:
         return None
     table = np.concatenate([tf.train.load_variable(path, name) for name in (POSITION, MARKS)], 1)

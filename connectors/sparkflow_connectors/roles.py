@@ -10,6 +10,7 @@ from typing import Any
 
 from sparkflow.session.server import Server
 from sparkflow.train.cluster_resolver import TF_CONFIG, tf_config
+from sparkflow_connectors import directory
 from sparkflow_connectors.control import TaskControl
 from sparkflow_connectors.job import Announcement, Job
 from sparkflow_connectors.ledger import saved_position
@@ -38,15 +39,17 @@ def role(job: Job, partition: Partition, rank: int, host: str, gather: Gather) -
         ps = _start_ps(job, rank, host, stack)
         server = Server.bound("worker", rank, host, job.secret, job.keepalive_s)
         stack.callback(server.stop)
-        position = saved_position(job) if rank == 0 else None
-        mine = Announcement(job.run_id, rank, server.address, ps.address if ps else None, position)
+        # Once: a process of an earlier attempt, late to hear of its end, may write another one meanwhile.
+        checkpoint = directory.latest(job.checkpoint_dir) if rank == 0 else None
+        where = ps.address if ps else None
+        mine = Announcement(job.run_id, rank, server.address, where, saved_position(checkpoint))
         everyone = Announcement.decode_all(_gathered(gather, mine), job.run_id)
         cluster = job.cluster([a.ps for a in everyone if a.ps], [a.worker for a in everyone])
         if ps is not None:
             ps.join(cluster)
         server.join_cluster(cluster)
         stack.enter_context(_told_the_environment(cluster, rank))
-        result = Trainer(job, rank, server.target, cluster, partition, everyone, control).run()
+        result = Trainer(job, rank, server.target, cluster, partition, everyone, control, checkpoint).run()
         control.done(result, job.step_timeout_s)
         return result
 

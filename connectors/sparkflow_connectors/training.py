@@ -15,7 +15,7 @@ from functools import cached_property
 from typing import Any
 
 import sparkflow as tf
-from sparkflow_connectors import directory, own_end
+from sparkflow_connectors import own_end
 from sparkflow_connectors.asked import END, SAVE, Asked
 from sparkflow_connectors.best import BEST, why_none
 from sparkflow_connectors.control import TaskControl
@@ -50,7 +50,9 @@ class Trainer:
         partition: Partition,
         everyone: Sequence[Announcement],
         control: TaskControl,
+        checkpoint: str | None,
     ):
+        """checkpoint: of which `everyone` has the position; the chief goes on from it."""
         self.job, self.rank, self.chief, self.control, self.partition = job, rank, rank == 0, control, partition
         ledger = everyone[0].position, job.workers, job.batch_size, job.begin_epoch
         self.starts, self._begun_again = starts(*ledger), begun_again(*ledger)
@@ -61,7 +63,7 @@ class Trainer:
         if job.validation:
             self._evaluation = evaluation_graph(job, rank, cluster, self.parts.graph)
         self._eval_session: Any = None
-        self._target, self._examples, self._train_s = target, 0, 0.0
+        self._target, self._checkpoint, self._examples, self._train_s = target, checkpoint, 0, 0.0
         self._saver: Any = None
         self._best_saver: Any = None
         self._writer: Any = None
@@ -117,12 +119,11 @@ class Trainer:
 
     def _lead(self, session: Any) -> None:
         self._initial.variables(session)
-        checkpoint = directory.latest(self.job.checkpoint_dir)
-        if checkpoint is None:
+        if self._checkpoint is None:
             self._initial.begin(session)
         else:
-            self._restorer.restore(session, checkpoint)
-            self.control.log(f"resumed from {checkpoint} at epoch {self.epoch + 1}, step {self.step}")
+            self._restorer.restore(session, self._checkpoint)
+            self.control.log(f"resumed from {self._checkpoint} at epoch {self.epoch + 1}, step {self.step}")
             if self._begun_again:
                 self.control.log(
                     f"epoch {self.epoch + 1} was under way {self._begun_again}: it begins again, and its rows that "

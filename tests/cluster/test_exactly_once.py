@@ -200,3 +200,29 @@ def test_rows_that_come_in_another_order_are_noticed(
         )  # fmt: skip
     assert "the rows come in another order than before: epoch 1 begins again" in caplog.text
     none_left()
+
+
+def test_a_checkpoint_that_comes_late_is_not_taken_for_the_one_whose_ledger_was_read(
+    graph: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A chief of an earlier attempt, late to hear of its end, may finish one while the next attempt begins."""
+    monkeypatch.delenv("TF_CONFIG", raising=False)
+    counting = counting_model()
+
+    def model_fn(features: Any, labels: Any, mode: str, params: dict[str, Any], config: Any) -> Any:
+        if mode == tf.estimator.ModeKeys.TRAIN and "TF_CONFIG" in os.environ:  # in the chief, which has read the ledger
+            Path(config.model_dir, "checkpoint").write_text(f'model_checkpoint_path: "{params["late"]}"')
+        return counting(features, labels, mode, params, config)
+
+    tf.get_variable("uses", initializer=np.full(100, -7, np.float32))
+    tf.get_variable("global_step", initializer=np.int64(9))
+    tf.get_variable("sparkflow_job/best", initializer=np.array([np.inf, -1.0]))
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        late = tf.train.Saver().save(session, str(tmp_path / "late" / "model.ckpt"))
+    model = tf.local.train(
+        pa.table({"row": np.arange(100)}), model_fn, label=None, checkpoint_dir=str(tmp_path / "checkpoints"),
+        params={"rows": 100, "kill": [], "notes": "", "strategy": "ps", "late": late},
+        epochs=2, batch_size=50, validation=0.0, uneven="join",
+    )  # fmt: skip
+    assert (tf.train.load_variable(model.figures["checkpoint"], "uses") == -2).all()
