@@ -86,12 +86,18 @@ class Rendezvous:
         else:  # one whose time is over has waited for nothing here
             self.end(step_id, None if isinstance(error, DeadlineExceededError) else error)
 
+    def abort_all(self, error: OpError) -> None:
+        """Cancel all steps that have begun."""
+        with self._lock:
+            steps = list(self._steps.values())
+        for step in steps:
+            step.cancel(error)
+
     def close(self, error: OpError) -> None:
         """Cancel all steps, and those that begin later."""
         with self._lock:
-            self._closed, steps = error, list(self._steps.values())
-        for step in steps:
-            step.cancel(error)
+            self._closed = error
+        self.abort_all(error)
 
     def waits(self, step_id: int) -> str:
         """For what a step waits here, as Step.waits has it."""

@@ -15,7 +15,7 @@ from sparkflow_runtime.resources.manager import ResourceManager
 from sparkflow_runtime.wire.bundles import Bundle
 from sparkflow_runtime.wire.collector import paused
 from sparkflow_runtime.wire.edges import data_inputs
-from sparkflow_runtime.wire.errors import AbortedError, NotFoundError, OpError
+from sparkflow_runtime.wire.errors import AbortedError, CancelledError, NotFoundError, OpError
 from sparkflow_runtime.wire.protos import GraphDef, NodeDef
 from sparkflow_runtime.worker.frame_plan import FramePlan, compile_any
 from sparkflow_runtime.worker.frames import FrameStep
@@ -135,12 +135,14 @@ class Worker:
         self._parts.pop(handle, None)
 
     def reset(self, containers: list[str] | None = None) -> None:
-        """Drop the resources of these containers (all), and every session's parts with what they hold of them."""
+        """Drop the resources of these containers (all), and every session's parts with what they hold of them. What
+        waits for a resource ends before it goes: a queue that closes would tell it of the end of data."""
         with self._lock:
             self.resets += 1
             self._parts.clear()
             self._functions.clear()
             self.resources.end_session()
+        self.rendezvous.abort_all(CancelledError(f"{self.name} was reset, which ended this session. Make a new one"))
         self.resources.reset(containers)
 
     def stop(self, error: OpError) -> None:
