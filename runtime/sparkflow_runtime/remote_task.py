@@ -30,6 +30,7 @@ from sparkflow_runtime.wire.tasks import (
     RUN_META,
     STEP_META,
     WAITS,
+    are_of_one_life,
 )
 
 if TYPE_CHECKING:
@@ -62,6 +63,7 @@ class RemoteTask:
     def __init__(self, server: Server, name: str, patience_s: float = PATIENCE_S):
         self._server, self.name, self._patience_s = server, name, patience_s
         self._gpus: int | None = None
+        self._first = 0  # handle that it gave
         AFTERWARDS.begin()  # see `forget`
 
     def register(
@@ -81,7 +83,7 @@ class RemoteTask:
                 untold()
                 answer.set_exception(error)
             else:
-                answer.set_result(int(STEP_META.unpack(reply)[0]))
+                self._take(int(STEP_META.unpack(reply)[0]), answer)
 
         channel = self._server.channel(self.name, self._patience_s)
         over = meta["over"] = self._server.untold.pop(self.name, [])
@@ -92,6 +94,17 @@ class RemoteTask:
             untold()
             raise
         return _Handle(self.name, len(graph.node), answer)
+
+    def _take(self, handle: int, answer: Future[int]) -> None:
+        """Only if nothing is lost of what the session had made there before."""
+        self._first = self._first or handle
+        if are_of_one_life(handle, self._first):
+            answer.set_result(handle)
+            return
+        self.forget(handle)
+        answer.set_exception(AbortedError(
+            f"{self.name} was restarted or reset, and what this session had there is lost. Make a new one"
+        ))  # fmt: skip
 
     def start(
         self,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from sparkflow_runtime.wire.collector import paused
 from sparkflow_runtime.wire.edges import data_inputs
 from sparkflow_runtime.wire.errors import AbortedError, CancelledError, NotFoundError, OpError
 from sparkflow_runtime.wire.protos import GraphDef, NodeDef
+from sparkflow_runtime.wire.tasks import new_handles
 from sparkflow_runtime.worker.frame_plan import FramePlan, compile_any
 from sparkflow_runtime.worker.frames import FrameStep
 from sparkflow_runtime.worker.locate import bare
@@ -67,7 +67,7 @@ class Worker:
         self.native_loops = True  # False: all control flow by the general executor, for comparisons
         self.resets = 0  # sessions that began before the last one are over
         self._lock = Lock()
-        self._handles = itertools.count(1)
+        self._handles = new_handles()
         self._parts: dict[int, _Part] = {}
         self._functions: dict[tuple[str, str, str, str], Callable[..., Any]] = {}
         self._ended: dict[str, None] = {}  # the last sessions that were deregistered
@@ -139,6 +139,7 @@ class Worker:
         waits for a resource ends before it goes: a queue that closes would tell it of the end of data."""
         with self._lock:
             self.resets += 1
+            self._handles = new_handles()
             self._parts.clear()
             self._functions.clear()
             self.resources.end_session()
