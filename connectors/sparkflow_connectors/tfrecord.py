@@ -283,6 +283,8 @@ def open_tfrecord(
         if (its_schema, its_type) != other[:2]:
             raise InvalidArgumentError(f"{root} and {first} have different schemas; read them one by one")
         record_type = options.record_type or its_type
+        if options.schema is not None and record_type == its_type != BYTE_ARRAY:
+            _check_case(options.schema.names, its_schema.names, root)
         schema = its_schema if schema is None and record_type == its_type else schema
     if record_type == BYTE_ARRAY:
         schema = schema if schema is not None else BYTE_ARRAY_SCHEMA
@@ -295,6 +297,18 @@ def open_tfrecord(
     without = frozenset.intersection(*full) if 0 < len(full) == len(folders) else frozenset()
     schema = _with_partitions(schema, found)
     return Dataset(tuple(p for p, _ in found), schema, record_type, options, partitions, without, records)
+
+
+def _check_case(given: Sequence[str], there: Sequence[str], root: str) -> None:
+    """Raises InvalidArgumentError on a name that none of the records have, but in other letters: to Spark it is the
+    same, and nothing but nulls would be read."""
+    same = {name.lower(): name for name in there}
+    for name in given:
+        if name not in there and (other := same.get(name.lower())) is not None:
+            raise InvalidArgumentError(
+                f"{root}: the schema has a column {name!r}, and the records have {other!r}: names of features differ "
+                f"by case. Say {other!r} in the schema"
+            )
 
 
 def read_tfrecord(

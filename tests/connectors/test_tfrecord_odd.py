@@ -205,3 +205,13 @@ def test_a_decimal_beyond_its_precision(tmp_path: Path) -> None:
     to_tfrecord(pa.table({"d": pa.array([1e8, 1.1e8], pa.float32())}), tmp_path / "out")
     with pytest.raises(tf.errors.InvalidArgumentError, match=r"column 'd': Cannot convert 110000000\.0+ to Decimal128"):
         read_tfrecord(tmp_path / "out", schema=pa.schema([("d", pa.decimal128(10, 2))]))
+
+
+def test_a_schema_with_names_in_other_letters(tmp_path: Path) -> None:
+    """Spark takes them for the same, and would be given nulls."""
+    to_tfrecord(pa.table({"id": [1, 2], "Day": ["a", "b"]}), tmp_path / "out", partition_by=["Day"])
+    for schema in (pa.schema([("ID", pa.int64())]), pa.schema([("id", pa.int64()), ("day", pa.string())])):
+        with pytest.raises(tf.errors.InvalidArgumentError, match=r"features differ by case. Say '(id|Day)'"):
+            read_tfrecord(tmp_path / "out", schema=schema)
+    other = pa.schema([("id", pa.int64()), ("later", pa.int64())])
+    assert read_tfrecord(tmp_path / "out", schema=other).column("later").to_pylist() == [None, None]
