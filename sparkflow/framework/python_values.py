@@ -57,6 +57,8 @@ def _as_array(value: Any, dtype: DType | None) -> np.ndarray:
             array = _narrow(array)
     if array.dtype == object or (array.dtype.kind in "SU" and not isinstance(value, (np.ndarray, np.generic))):
         raise TypeError(f"Cannot convert {value!r} to a Tensor: its parts have different types or lengths")
+    if array.dtype.kind in "mM":
+        raise TypeError(f"Cannot convert {array.dtype} to a Tensor. Give its numbers, as by .astype('int64')")
     return array if dtype is None or array.dtype == dtype.np else _checked_cast(array, dtype, value)
 
 
@@ -112,7 +114,8 @@ def _string_array(value: Any) -> np.ndarray:
     wrong = next((kind for kind in kinds if not issubclass(kind, (str, bytes))), None)
     if wrong is not None:
         item = next(item for item in items if type(item) is wrong)
-        raise TypeError(f"Expected strings, got {item!r} of type {wrong.__name__}")
+        rows = issubclass(wrong, (list, tuple, np.ndarray)) and ". Of a column of rows np.stack makes one array"
+        raise TypeError(f"Expected strings, got {item!r} of type {wrong.__name__}{rows or ''}")
     flat = np.empty(array.size, object)
     flat[:] = _encoded(items) if kinds == {str} else [i.encode() if isinstance(i, str) else bytes(i) for i in items]
     return flat.reshape(array.shape)

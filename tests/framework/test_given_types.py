@@ -96,3 +96,18 @@ def test_a_frame_as_a_dictionary_of_columns_is_a_dataset() -> None:
     with tf.Session() as session:
         features, label = session.run(dataset.make_one_shot_iterator().get_next())
     assert features == {"id": 2**40, "city": b"x"} and label == 2**40
+
+
+@pytest.mark.parametrize(
+    "column, said",
+    [
+        (pd.Series(pd.to_datetime(["2020-01-01"])), r"Cannot convert datetime64\[ns\] to a Tensor. Give its numbers"),
+        (pd.Series(pd.to_timedelta([1], unit="s")), r"Cannot convert timedelta64\[ns\] to a Tensor"),
+        (pd.Series([[1, 2], [3, 4]]), r"got \[1, 2\] of type list. Of a column of rows np.stack"),
+    ],
+)
+def test_a_column_of_what_no_tensor_holds(column: Any, said: str) -> None:
+    with pytest.raises(TypeError, match=said):
+        tf.convert_to_tensor(column)
+    days = np.array(["1970-01-03"], "datetime64[D]")
+    assert tf.get_static_value(tf.convert_to_tensor(days, tf.int64)).tolist() == [2]
