@@ -117,8 +117,8 @@ class Feeder(threading.Thread):
         if wanted is None or (epoch, step) == (0, 0):
             return True
         marks = self._marks or [Mark(0, 0)]
-        of_all = epoch > 0 or step * self._plan.batch_size > wanted.train  # then there were no rows behind it
-        return wanted in (marks[-1:] if of_all else marks)
+        # Not "the last one that these steps need": of an asynchronous worker the place may be saved after the mark.
+        return wanted in (marks[-1:] if epoch else marks)
 
     def go(self, epoch: int, step: int) -> None:
         """Begin to feed there."""

@@ -164,10 +164,12 @@ def test_a_table_that_has_grown_has_another_order_in_later_epochs(before: int) -
 
 
 def test_rows_that_were_added_are_used_in_the_first_epoch() -> None:
-    """Those behind the place are fed from there on; where rows were used again by then, they would be passed over."""
     assert goes_on(200, Start(0, 3, mark_of(128, 0, 3)))
-    assert goes_on(128, Start(0, 60, mark_of(128, 0, 60)))
-    assert not goes_on(200, Start(0, 60, mark_of(128, 0, 60)))
+
+
+def test_a_place_that_was_saved_after_its_mark_is_gone_on_from() -> None:
+    """An asynchronous worker makes steps while its chief saves, the mark on one server and the place on another."""
+    assert goes_on(200, Start(0, 18, mark_of(200, 0, 3)))
 
 
 def test_rows_of_a_worker_that_had_none_are_new() -> None:
