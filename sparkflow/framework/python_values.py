@@ -93,7 +93,7 @@ _FEW = 64
 def _has_array(value: Any) -> bool:
     while isinstance(value, (list, tuple)) and value:
         value = value[0]
-    return isinstance(value, np.ndarray)
+    return hasattr(value, "__array__") and not isinstance(value, np.generic)
 
 
 def _first_leaf_is_text(value: Any) -> bool:

@@ -111,3 +111,10 @@ def test_a_column_of_what_no_tensor_holds(column: Any, said: str) -> None:
         tf.convert_to_tensor(column)
     days = np.array(["1970-01-03"], "datetime64[D]")
     assert tf.get_static_value(tf.convert_to_tensor(days, tf.int64)).tolist() == [2]
+
+
+@pytest.mark.parametrize("numbers, dtype", [([1, 2], tf.int64), ([1.0, 2.0], tf.float64), (["a", "b"], tf.string)])
+def test_columns_side_by_side_keep_their_type(numbers: Any, dtype: Any) -> None:
+    frame = pd.DataFrame({"a": numbers, "b": numbers})
+    assert tf.stack([frame["a"], frame["b"]], axis=1).dtype is dtype
+    assert tf.stack([pa.array(numbers), np.array(numbers)]).dtype is dtype
