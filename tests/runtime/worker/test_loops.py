@@ -111,7 +111,8 @@ def begin(worker: Worker, graph: Any, *fetches: str) -> Step:
 def test_a_loop_counts(worker: Worker, node: Any, graph_def: Any) -> None:
     graph = graph_def(*loop(node, 5, node("s1", "Mul", "sb", "i1")))
     assert run(worker, graph, "out:0", "count:0") == [120, 5]
-    assert isinstance(worker._plan(1), FramePlan) != worker.native_loops
+    handle = worker.register("session", graph, [], ["out:0"])
+    assert isinstance(worker._plan(handle), FramePlan) != worker.native_loops
 
 
 def test_errors_name_the_node_of_the_loop(worker: Worker, node: Any, graph_def: Any) -> None:
