@@ -61,11 +61,12 @@ def starts(saved: list[int] | None, workers: int, batch_size: int, begin_epoch: 
     return [Start(e, s, Mark(rows, crc) if s else None) for e, s, _, rows, crc in table.tolist()]
 
 
-def begun_again(saved: list[int] | None, workers: int, batch_size: int, begin_epoch: int = 0) -> str:
+def begun_again(saved: list[int] | None, workers: int, batch_size: int, begin_epoch: int, epochs: int) -> str:
     """What was otherwise when the checkpoint was written, so that the epoch it is in begins again, with rows that its
-    variables were trained on already; "" where none was under way, or it goes on."""
+    variables were trained on already; "" where none was under way, it goes on, or no more than `epochs` are wanted."""
     table = np.array(saved or [], np.int64).reshape(-1, 5)
-    under_way = len(table) and int(table[:, 0].min()) >= begin_epoch and bool(table[:, 1].any() or np.ptp(table[:, 0]))
+    wanted = len(table) and begin_epoch <= int(table[:, 0].min()) < epochs
+    under_way = wanted and bool(table[:, 1].any() or np.ptp(table[:, 0]))
     batches = sorted({*table[:, 2].tolist()})
     if not under_way or (len(table) == workers and batches == [batch_size]):
         return ""

@@ -55,7 +55,7 @@ class Trainer:
         """checkpoint: of which `everyone` has the position; the chief goes on from it."""
         self.job, self.rank, self.chief, self.control, self.partition = job, rank, rank == 0, control, partition
         ledger = everyone[0].position, job.workers, job.batch_size, job.begin_epoch
-        self.starts, self._begun_again = starts(*ledger), begun_again(*ledger)
+        self.starts, self._begun_again = starts(*ledger), begun_again(*ledger, job.epochs)
         self.epoch, self.step, _ = self.starts[rank]
         self._first_epoch = self.epoch
         self.parts: TrainingGraph = training_graph(job, rank, cluster)

@@ -34,11 +34,13 @@ def test_a_micro_batch_begins_with_its_own_epoch() -> None:
 
 
 def test_who_begins_an_epoch_again_is_told_why() -> None:
-    assert begun_again(SAVED, 3, 64) == "by 2 workers, and there are 3"
-    assert begun_again(SAVED, 2, 32) == "with batches of 64 rows, and batch_size is 32"
-    assert begun_again([3, 0, 64, 0, 0, 2, 0, 64, 0, 0], 1, 64), "an asynchronous worker was an epoch ahead"
+    assert begun_again(SAVED, 3, 64, 0, 3) == "by 2 workers, and there are 3"
+    assert begun_again(SAVED, 2, 32, 0, 3) == "with batches of 64 rows, and batch_size is 32"
+    assert begun_again([3, 0, 64, 0, 0, 2, 0, 64, 0, 0], 1, 64, 0, 4), "an asynchronous worker was an epoch ahead"
     done = [2, 0, 64, 320, 99, 2, 0, 64, 310, 98]
-    assert not any(begun_again(*given) for given in [(SAVED, 2, 64), (None, 2, 64), (done, 3, 64), (SAVED, 3, 64, 4)])
+    for given in [(SAVED, 2, 64, 0, 3), (None, 2, 64, 0, 3), (done, 3, 64, 0, 3), (SAVED, 3, 64, 4, 5)]:
+        assert not begun_again(*given)
+    assert not begun_again(SAVED, 3, 64, 0, 2), "all epochs that are wanted are over"
 
 
 @pytest.mark.parametrize(
