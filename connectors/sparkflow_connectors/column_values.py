@@ -181,7 +181,7 @@ def _vectors(source: Source, array: pa.Array, where: Where) -> dict[str, np.ndar
     valid = array.is_valid().to_numpy(zero_copy_only=False)
     if array.null_count and source.column.default is None:
         raise null_refused(source.name, where(int(np.argmin(valid))), array.null_count)
-    kinds, sizes, indices, values = array.flatten()  # of a null vector, all of them null
+    kinds, sizes, indices, values = _of_vectors(array)
     (size,) = source.shape
     dense = pc.fill_null(kinds, 1).to_numpy() == 1
     lengths, starts = _lengths(values), np.concatenate([[0], np.cumsum(_lengths(values))])
@@ -207,6 +207,22 @@ def _vectors(source: Source, array: pa.Array, where: Where) -> dict[str, np.ndar
         source.name + LENGTH: np.minimum(lengths, width).astype(np.int32),
         source.name + INDICES: _padded(column.astype(np.int32), starts, width, 0),
     }
+
+
+def _of_vectors(array: pa.Array) -> list[pa.Array]:
+    """type, size, indices and values; of a null vector, all of them null.
+
+    Rows of pandas say no type of what all of them lack (dense ones of sizes, empty ones of values), and may be of whole
+    numbers.
+    """
+    parts, kinds = array.flatten(), (pa.int8(), pa.int32(), pa.list_(pa.int32()), pa.list_(pa.float64()))
+    return [
+        part if _told(part.type) == _told(kind) else part.cast(kind) for part, kind in zip(parts, kinds, strict=True)
+    ]
+
+
+def _told(kind: pa.DataType) -> pa.DataType:
+    return kind.value_type if is_list(kind) else kind
 
 
 def _indices(source: Source, lists: pa.Array, lengths: np.ndarray, size: int, where: Where) -> np.ndarray:

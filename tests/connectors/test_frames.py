@@ -48,6 +48,24 @@ def test_frames_whose_lists_have_no_value() -> None:
         frames(Column("x"), [1, 2], [[]])
 
 
+@pytest.mark.parametrize("kind", ["dense", "sparse"])
+def test_frames_whose_vectors_are_all_of_one_form(kind: str) -> None:
+    """Dense ones have no sizes and indices, and empty ones no values, so Arrow knows no type of these."""
+    ones = {"type": 1, "size": None, "indices": None, "values": [1, 2]}
+    halves = {**ones, "values": [0.5, 0.0]}
+    last = {"type": 0, "size": 2, "indices": [1], "values": [4.0]}
+    empty = {**last, "indices": [], "values": []}
+    given = Column("x", shape=[2], kind=kind, default=0, **({"length": 2} if kind == "sparse" else {}))
+    for dense in (ones, halves):
+        found = frames(given, [dense, None], [last, empty], [empty], [None])
+        values = [1, 2] if dense is ones else [0.5, 0]
+        if kind == "dense":
+            assert [part["x"] for part in found] == [[values, [0, 0]], [[0, 4], [0, 0]], [[0, 0]], [[0, 0]]]
+        else:
+            assert [part["x/length"] for part in found] == [[2, 0], [1, 0], [0], [0]]
+            assert found[0]["x"][0] == values and found[1]["x/indices"][0][0] == 1
+
+
 def test_a_frame_without_a_label() -> None:
     assert frames(Column("x", default=3), [1, 2], [None, None], label=True)[1]["x"] == [3, 3]
     with pytest.raises(INVALID, match=r"Column 'x' \(label\) is null at row 2 of its partition"):
