@@ -51,6 +51,7 @@ class Graph(Collections):
         self._container = ""
         self._finalized = False
         self.seed: int | None = None
+        self.seeds_given = 0  # to ops without one, see random_seed.py
         self.extra: dict[Any, Any] = {}  # what rooms above keep per graph (variable store, ...)
 
     # ------------------------------------------------------------------ nodes

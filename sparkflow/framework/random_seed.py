@@ -5,6 +5,7 @@ from __future__ import annotations
 from sparkflow.framework.graph import get_default_graph
 
 DEFAULT_GRAPH_SEED = 87654321
+_MOST = 2**31 - 1
 
 
 def set_random_seed(seed: int) -> None:
@@ -14,12 +15,13 @@ def set_random_seed(seed: int) -> None:
 def get_seed(op_seed: int | None) -> tuple[int, int]:
     """(seed, seed2) of the next random op; (0, 0) where neither seed is set, which means a fresh one each session.
 
-    The op's number in the graph stands in for a missing op seed, so that a graph built alike draws alike.
+    How many ops of the graph had none before stands in for a missing op seed, as in TensorFlow 2: a graph built alike
+    draws alike, there and here. Each is taken modulo 2**31 - 1.
     """
     graph = get_default_graph()
     if graph.seed is None and op_seed is None:
         return 0, 0
     if op_seed is None:
-        op_seed = graph.version
-    pair = (DEFAULT_GRAPH_SEED if graph.seed is None else graph.seed, op_seed)
-    return pair if pair != (0, 0) else (0, 2**31 - 1)
+        op_seed, graph.seeds_given = graph.seeds_given, graph.seeds_given + 1
+    pair = ((DEFAULT_GRAPH_SEED if graph.seed is None else graph.seed) % _MOST, op_seed % _MOST)
+    return pair if pair != (0, 0) else (0, _MOST)

@@ -167,19 +167,20 @@ def dropout(
         x = convert_to_tensor(x, name="x")
         if not x.dtype.is_floating:
             raise ValueError(f"dropout: x must be floating, got {x.dtype.name}: it is going to be scaled")
-        keep = math.subtract(1.0, rate) if isinstance(rate, Tensor) else keep_prob if rate is None else 1 - rate
-        if not isinstance(keep, Tensor) and not 0 < keep <= 1:
-            raise ValueError(f"dropout: rate must be in [0, 1), got {1 - keep}")
-        if not isinstance(keep, Tensor) and keep == 1:
-            return x
-        keep = (
-            math.cast(keep, x.dtype)
-            if isinstance(keep, Tensor)
-            else convert_to_tensor(keep, x.dtype.base_dtype, "keep")
-        )
+        rate = 1 - keep_prob if rate is None else rate
+        if not isinstance(rate, Tensor):
+            if not 0 <= rate < 1:
+                raise ValueError(f"dropout: rate must be in [0, 1), got {rate}")
+            if rate == 0:
+                return x
+            scaled = math.multiply(x, convert_to_tensor(1 / (1 - rate), x.dtype.base_dtype, "scale"))
+            rate = convert_to_tensor(rate, x.dtype.base_dtype, "rate")
+        else:
+            rate = math.cast(rate, x.dtype)
+            scaled = math.truediv(x, math.subtract(convert_to_tensor(1, x.dtype.base_dtype), rate))
         noise = random_uniform(_noise_shape(x, noise_shape), seed=seed, dtype=x.dtype.base_dtype)
-        kept = math.cast(math.less(noise, keep), x.dtype)
-        out = math.multiply(math.truediv(x, keep), kept, name=scope)
+        kept = math.cast(math.greater_equal(noise, rate), x.dtype)
+        out = math.multiply(scaled, kept, name=scope)
         out.set_shape(x._shape)
         return out
 

@@ -48,7 +48,7 @@ def random_uniform(
         attrs = {"dtype": want, **seeds(seed)}
         unit = maxval is None or _is_number(maxval, 1)
         if unit and _is_number(minval, 0):
-            return apply_op("RandomUniform", [sizes], attrs, scope)
+            return apply_op("RandomUniform", [sizes], attrs)
         low, high = _bounds(minval, 1 if maxval is None else maxval, want)
         drawn = apply_op("RandomUniform", [sizes], attrs)
         return math.add(math.multiply(drawn, math.subtract(high, low, "sub"), "mul"), low, name=scope)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator
+from itertools import repeat
 from typing import Any
 
 from sparkflow.framework import nest
@@ -12,6 +14,8 @@ from sparkflow.ops import math
 from sparkflow.ops.nn import dropout
 from sparkflow.ops.random import random_uniform
 from sparkflow.ops.rnn_cell import LSTMStateTuple, RNNCell
+
+_PARTS = {1: "input", 2: "state", 3: "output"}
 
 
 class _Wrapper(RNNCell):
@@ -78,35 +82,39 @@ class DropoutWrapper(_Wrapper):
                     for i, size in enumerate(nest.flatten(sizes))
                 ]
 
-    def _seed_of(self, which: int, part: int = 0) -> int | None:
-        return None if self._seed is None else self._seed * 31 + which + 7 * part
+    def _seed_of(self, which: int, part: int) -> int | None:
+        """TensorFlow's, of one of the tensors that the cell takes or gives."""
+        if self._seed is None:
+            return None
+        text = f"{self._seed}{_PARTS[which]}_{part}".encode()
+        return int(hashlib.md5(text, usedforsecurity=False).hexdigest()[:8], 16) & 0x7FFFFFFF
 
     def __call__(self, inputs: Any, state: Any, scope: Any = None) -> tuple[Any, Any]:
         x = self._dropped_all(inputs, self._input, 1)
         out, new = self._cell(x, state) if scope is None else self._cell(x, state, scope)
         if _drops(self._state):
-            new = self._dropped_state(new, iter(self._noise.get(2, ())))
+            new = self._dropped_state(new, enumerate(self._noise.get(2) or repeat(None)))
         return self._dropped_all(out, self._output, 3), new
 
     def _dropped_all(self, values: Any, keep: Any, which: int) -> Any:
-        noise = iter(self._noise.get(which, ()))
-        return nest.map_structure(lambda t: self._dropped(t, keep, which, next(noise, None)), values)
+        noise = enumerate(self._noise.get(which) or repeat(None))
+        return nest.map_structure(lambda t: self._dropped(t, keep, which, *next(noise)), values)
 
-    def _dropped_state(self, state: Any, noise: Iterator[Tensor]) -> Any:
+    def _dropped_state(self, state: Any, noise: Iterator[tuple[int, Tensor | None]]) -> Any:
         if isinstance(state, LSTMStateTuple):
-            next(noise, None)  # of c
-            return LSTMStateTuple(state.c, self._dropped(state.h, self._state, 2, next(noise, None)))
+            next(noise)  # of c
+            return LSTMStateTuple(state.c, self._dropped(state.h, self._state, 2, *next(noise)))
         if isinstance(state, tuple):
             return tuple(self._dropped_state(part, noise) for part in state)
-        own = next(noise, None)
+        own = next(noise)
         drop = self._may_drop is None or self._may_drop(state)
-        return self._dropped(state, self._state, 2, own) if drop else state
+        return self._dropped(state, self._state, 2, *own) if drop else state
 
-    def _dropped(self, value: Tensor, keep: Any, which: int, noise: Tensor | None) -> Tensor:
+    def _dropped(self, value: Tensor, keep: Any, which: int, part: int, noise: Tensor | None) -> Tensor:
         if not _drops(keep):
             return value
         if noise is None:
-            return dropout(value, keep_prob=keep, seed=self._seed_of(which))
+            return dropout(value, keep_prob=keep, seed=self._seed_of(which, part))
         share = math.cast(keep, value.dtype.base_dtype)
         kept = value / share * math.floor(share + noise)
         kept.set_shape(value.shape)

@@ -23,7 +23,7 @@ def test_uniform(evaluate: Any, dtype: str) -> None:
     wide = got.astype("f8")
     assert abs(wide.mean() - 0.5) < 0.01 and abs(wide.std() - 12**-0.5) < 0.01
     got = evaluate(lambda: random.random_uniform(SIZE, -2, 4.0, dtype, seed=1)).astype("f8")
-    assert abs(got.mean() - 1) < 0.03 and got.min() >= -2 and got.max() <= 4
+    assert abs(got.mean() - 1) < 0.04 and got.min() >= -2 and got.max() <= 4
 
 
 @pytest.mark.parametrize("dtype", ["int32", "int64"])

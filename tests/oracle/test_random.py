@@ -1,4 +1,4 @@
-"""Random values: not TensorFlow's bits, but its distributions and its rules of seeds."""
+"""Random values: TensorFlow's own for a seed, its distributions and its rules of seeds."""
 
 from __future__ import annotations
 
@@ -70,3 +70,70 @@ def test_seeds_repeat_a_stream_as_in_tensorflow(graph_seed: int | None, op_seed:
         assert not np.array_equal(first[0], first[1])
         alike = np.array_equal(first[0][0], first[0][1])
         assert alike is (op_seed is not None), engine.name
+
+
+def _program(tf: Any) -> list[Any]:
+    """A training as TF1 wrote it, no seed but the graph's: its weights, and its losses, are nobody else's."""
+    x = tf.constant(np.random.RandomState(1).randn(40, 6), tf.float32)
+    drawn = tf.random_uniform([40, 6], -1, 1)
+    hidden = tf.nn.relu(tf.matmul(x + 0.1 * drawn, tf.get_variable("w", [6, 20])))
+    hidden = tf.nn.dropout(hidden, keep_prob=0.7)
+    with tf.variable_scope("out", initializer=tf.truncated_normal_initializer(stddev=0.3)):
+        logits = tf.matmul(hidden, tf.get_variable("w", [20, 3]))
+    wanted = tf.one_hot(tf.random_uniform([40], 0, 3, tf.int64, seed=3), 3)
+    noise = tf.Variable(tf.random_normal([3], stddev=0.1))
+    loss = tf.losses.softmax_cross_entropy(wanted, logits + noise)
+    return [loss, tf.train.AdagradOptimizer(0.1).minimize(loss)]
+
+
+SAME: dict[str, Callable[[Any], Any]] = {
+    "uniform": lambda tf: tf.random_uniform([70, 3], -2, 5, seed=5),
+    "uniform-by-graph-seed": lambda tf: [tf.random_uniform([3]), tf.random_uniform([2]), tf.random_uniform([3])],
+    "uniform-half": lambda tf: tf.random_uniform([7], seed=5, dtype=tf.float16),
+    "uniform-double": lambda tf: tf.random_uniform([7], seed=2**40 + 3, dtype=tf.float64),
+    "int": lambda tf: tf.random_uniform([9], -5, 100, tf.int32, seed=-5),
+    "long": lambda tf: tf.random_uniform([9], -5, 1 << 40, tf.int64, seed=5),
+    "normal": lambda tf: tf.random_normal([301], 1, 2, seed=5),
+    "normal-half": lambda tf: tf.random_normal([7], seed=5, dtype=tf.float16),
+    "normal-double": lambda tf: tf.random_normal([9], seed=5, dtype=tf.float64),
+    "truncated": lambda tf: tf.truncated_normal([301], seed=5),
+    "truncated-half": lambda tf: tf.truncated_normal([30], seed=5, dtype=tf.float16),
+    "truncated-double": lambda tf: tf.truncated_normal([31], seed=5, dtype=tf.float64),
+    "shuffle": lambda tf: tf.random_shuffle(tf.range(50), seed=5),
+    "shuffle-rows": lambda tf: tf.random_shuffle(tf.reshape(tf.range(20), [10, 2])),
+    "classes": lambda tf: tf.multinomial(tf.constant([[1.0, 2, 3], [3, 2, 1]]), 9, seed=5),
+    "classes-double": lambda tf: tf.random.categorical(tf.constant([[1.0, 2, 3]] * 5, tf.float64), 10, seed=5),
+    "dropout": lambda tf: tf.nn.dropout(tf.ones([30, 4]), rate=0.4),
+    "dropout-noise-shape": lambda tf: tf.nn.dropout(tf.ones([30, 4]), tf.constant(0.6), [30, 1], seed=2),
+    "flip": lambda tf: tf.image.random_flip_left_right(tf.reshape(tf.range(12.0), [2, 2, 3]), seed=5),
+    "crop": lambda tf: tf.random_crop(tf.reshape(tf.range(90), [9, 10]), [3, 4], seed=5),
+    "brightness": lambda tf: tf.image.random_brightness(tf.zeros([2, 2, 3]), 0.5, seed=5),
+    "stateless": lambda tf: tf.random.stateless_normal([30], [3, 4]),
+    "stateless-classes": lambda tf: tf.random.stateless_categorical(tf.constant([[1.0, 2, 3]]), 20, [3, 4]),
+}
+
+
+@pytest.mark.parametrize("name", SAME)
+def test_a_seed_draws_tensorflows_values(name: str) -> None:
+    """In three steps one after the other. float32 normals to some units in the last place, see philox_loops.py."""
+    runs = [_all_of(engine, SAME[name], 3) for engine in (OURS, THEIRS)]
+    for ours, theirs in zip(*runs):
+        assert ours.dtype == theirs.dtype and ours.shape == theirs.shape
+        np.testing.assert_allclose(ours, theirs, 1e-6 if "normal" in name or "truncated" in name else 2e-7, 1e-7)
+
+
+def test_a_seeded_training_has_tensorflows_losses() -> None:
+    ours, theirs = (_all_of(engine, _program, 8) for engine in (OURS, THEIRS))
+    np.testing.assert_allclose(ours, theirs, 1e-5)
+    assert len(set(np.asarray(theirs).tolist())) == 8
+
+
+def _all_of(engine: Engine, build: Callable[[Any], Any], times: int) -> list[np.ndarray]:
+    graph = engine.graph()
+    with graph.as_default():
+        engine.tf.set_random_seed(11)
+        fetches = build(engine.tf)
+        fetches = fetches if isinstance(fetches, list) else [fetches]
+        with engine.session(graph) as session:
+            session.run(engine.tf.global_variables_initializer())
+            return [np.asarray(v) for _ in range(times) for v in session.run(fetches) if v is not None]

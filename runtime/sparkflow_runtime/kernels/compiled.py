@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from sparkflow_runtime.kernels import machine_code
-from sparkflow_runtime.kernels.loop_parts import Instructions, Stack
+from sparkflow_runtime.kernels.loop_parts import Inlined, Instructions, Stack
 from sparkflow_runtime.kernels.machine_code import Source
 
 if TYPE_CHECKING:
@@ -208,6 +208,8 @@ class Compiled:
                 known[one.__name__] = on_stack(one)
             elif isinstance(one, Instructions):
                 known[one.__name__] = one.make()
+            elif isinstance(one, Inlined):
+                known[one.__name__] = numba.njit(inline="always", **OPTIONS)(_with(one.function, known))
             else:
                 known[one.__name__] = numba.njit(nogil=self.nogil, **OPTIONS)(_with(one, known))
         return _with(self.loop, known) if known else self.loop

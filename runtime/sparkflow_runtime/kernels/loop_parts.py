@@ -28,3 +28,14 @@ class Instructions:
 
     def __call__(self, *args: Any) -> Any:
         raise NotImplementedError(f"{self.__name__} is there for machine code alone")
+
+
+class Inlined:
+    """A part whose code numba puts into the loop's own: LLVM would unroll its loops first, and then take it for too
+    long to be put there, and a loop with a call in it cannot go by the vector."""
+
+    def __init__(self, function: Callable[..., Any]):
+        self.__name__, self.function = function.__name__, function
+
+    def __call__(self, *args: Any) -> Any:
+        return self.function(*args)

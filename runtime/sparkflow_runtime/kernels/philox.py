@@ -6,18 +6,21 @@ random_op_cpu.h for how words become numbers.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from math import prod
+from threading import Lock
 from typing import Any, NamedTuple
 
 import ml_dtypes
 import numpy as np
 
-_MULTIPLIERS = np.uint64(0xD2511F53), np.uint64(0xCD9E8D57)
-_WEYL = 0x9E3779B9, 0xBB67AE85
-_ROUNDS, _WORD, _LOW = 10, 1 << 32, np.uint64(0xFFFFFFFF)
-_THIRTY_TWO = np.uint64(32)
-_BLOCK = 1 << 14  # counters at once: their words stay in the cache
+from sparkflow_runtime.kernels import philox_loops
+from sparkflow_runtime.kernels.compiled import Compiled
+from sparkflow_runtime.kernels.exp_loops import in_parts
+
+_LOW, _THIRTY_TWO = np.uint64(0xFFFFFFFF), np.uint64(32)
+_WORD = 1 << 64
 RESERVED = 256  # words kept for a value that may be drawn again; a generator goes on by as many counters
 
 
@@ -31,6 +34,31 @@ class Stream(NamedTuple):
         """Behind so many blocks of four words."""
         return Stream(self.key, (self.counter + number) % (1 << 128))
 
+    def parts(self, stride: int = 1) -> np.ndarray:
+        """As loops take it, with how far the counters of two blocks lie apart."""
+        return np.array([self.key, self.counter % _WORD, self.counter >> 64, stride], np.uint64)
+
+
+class Draws:
+    """The stream of a stateful op: each run takes what follows. Two seeds of 0 are a stream from the system."""
+
+    def __init__(self, seeds: tuple[int, int]):
+        key, counter = (s % _WORD for s in seeds)
+        if seeds == (0, 0):
+            key, counter = (int.from_bytes(os.urandom(8)) for _ in range(2))
+        self._stream, self._lock = Stream(key, counter << 64), Lock()
+
+    def take(self, values: int) -> Stream:
+        """The stream at which this run draws, with words kept for so many values that may be drawn again."""
+        return self.skip(values * RESERVED)
+
+    def skip(self, blocks: int) -> Stream:
+        """The stream, which goes on behind so many blocks of words."""
+        with self._lock:
+            now = self._stream
+            self._stream = now.at(blocks)
+        return now
+
 
 def of_seed(seed: tuple[int, int]) -> Stream:
     """As stateless ops mix their two seeds."""
@@ -41,37 +69,23 @@ def of_seed(seed: tuple[int, int]) -> Stream:
 
 def words(stream: Stream, blocks: int) -> np.ndarray:
     """[blocks, 4] words, of counters one behind the other."""
-    return words_at(stream, np.arange(blocks, dtype=np.uint64))
+    return _filled(philox_loops.words, stream, blocks).view(np.uint32)
 
 
 def words_at(stream: Stream, blocks: np.ndarray) -> np.ndarray:
     """[n, 4] words, of the blocks of these numbers (uint64)."""
-    out = np.empty((len(blocks), 4), np.uint32)
-    for first in range(0, len(blocks), _BLOCK):
-        _fill(out[first : first + _BLOCK], stream, blocks[first : first + _BLOCK])
-    return out
+    key, low, high, _ = stream.parts()
+    return np.stack(philox_loops.turned(low + blocks, low, high, key), 1).astype(np.uint32)
 
 
-def _fill(out: np.ndarray, stream: Stream, blocks: np.ndarray) -> None:
-    low = np.uint64(stream.counter & ((1 << 64) - 1))
-    first = low + blocks
-    behind = np.uint64(stream.counter >> 64) + (first < low).astype(np.uint64)
-    a, b, c, d = first & _LOW, first >> _THIRTY_TWO, behind & _LOW, behind >> _THIRTY_TWO
-    keys = stream.key & 0xFFFFFFFF, stream.key >> 32 & 0xFFFFFFFF
-    for _ in range(_ROUNDS):
-        x, y = a * _MULTIPLIERS[0], c * _MULTIPLIERS[1]
-        a, c = (y >> _THIRTY_TWO) ^ b ^ np.uint64(keys[0]), (x >> _THIRTY_TWO) ^ d ^ np.uint64(keys[1])
-        b, d = y & _LOW, x & _LOW
-        keys = (keys[0] + _WEYL[0]) % _WORD, (keys[1] + _WEYL[1]) % _WORD
-    out[:, 0], out[:, 1], out[:, 2], out[:, 3] = a, b, c, d
+def _filled(loop: Compiled, stream: Stream, blocks: int, stride: int = 1) -> np.ndarray:
+    """[blocks, 4] bits (int32), as the loop makes them."""
+    bits = np.empty(4 * blocks, np.int32)
+    in_parts(loop, blocks, 4, bits, stream.parts(stride))
+    return bits.reshape(-1, 4)
 
 
 # ---------------------------------------------------------------------- numbers of words
-
-
-def _unit(w: np.ndarray) -> np.ndarray:
-    """float32 in [0, 1) of a word each."""
-    return ((w & np.uint32(0x7FFFFF)) | np.uint32(0x3F800000)).view(np.float32) - np.float32(1)
 
 
 def _wide_unit(w: np.ndarray) -> np.ndarray:
@@ -90,19 +104,14 @@ def _units(w: np.ndarray, dtype: Any) -> np.ndarray:
     if dtype == ml_dtypes.bfloat16:
         bits = (w & np.uint32(0x7F)).astype(np.uint16) | np.uint16(127 << 7)
         return bits.view(ml_dtypes.bfloat16) - ml_dtypes.bfloat16(1)
-    return _unit(w)
+    raise TypeError(dtype)
 
 
-def _normals(w: np.ndarray, dtype: Any) -> np.ndarray:
-    """Box and Muller's two normal values of two even ones."""
-    wide = dtype == np.float64
-    even = _wide_unit(w) if wide else _unit(w)
-    kind = even.dtype.type
-    radius = np.sqrt(kind(-2) * np.log(np.maximum(even[..., 0::2], kind(1e-7))))
-    angle = (2 * np.pi * even[..., 1::2].astype(np.float64)).astype(kind)
-    out = np.empty_like(even)
-    out[..., 0::2], out[..., 1::2] = np.sin(angle) * radius, np.cos(angle) * radius
-    return out.astype(dtype)
+def _wide_normals(w: np.ndarray, dtype: Any) -> np.ndarray:
+    """Box and Muller's two float64 of two even ones."""
+    even = _wide_unit(w)
+    radius, angle = np.sqrt(-2 * np.log(np.maximum(even[..., 0::2], 1e-7))), 2 * np.pi * even[..., 1::2]
+    return np.stack([np.sin(angle) * radius, np.cos(angle) * radius], -1).reshape(even.shape)
 
 
 def _whole(w: np.ndarray, dtype: Any) -> np.ndarray:
@@ -121,13 +130,21 @@ def _each(stream: Stream, shape: tuple[int, ...], dtype: Any, make: Callable[[np
     return found.reshape(-1)[:count].reshape(shape)
 
 
+def _of_bits(bits: np.ndarray, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+    return bits.view(np.float32).reshape(-1)[: prod(shape)].reshape(shape).astype(dtype, copy=False)
+
+
 def uniform(stream: Stream, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
     """In [0, 1)."""
+    if dtype == np.float32:
+        return _of_bits(_filled(philox_loops.units, stream, -(-prod(shape) // 4)), shape, dtype)
     return _each(stream, shape, dtype, _units)
 
 
 def normal(stream: Stream, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
-    return _each(stream, shape, dtype, _normals)
+    if dtype == np.float64:
+        return _each(stream, shape, dtype, _wide_normals)
+    return _of_bits(_filled(philox_loops.normals, stream, -(-prod(shape) // 4)), shape, dtype)
 
 
 def full_range(stream: Stream, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
@@ -145,17 +162,26 @@ def integers(stream: Stream, shape: tuple[int, ...], low: int, high: int, dtype:
 
 def truncated(stream: Stream, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
     """Normal values within two standard deviations. Each group of values draws from counters of its own."""
-    count, per_group = prod(shape), 2 if dtype == np.float64 else 4
+    if dtype == np.float64:
+        return _wide_truncated(stream, shape)
+    groups = -(-prod(shape) // 4)
+    bits = _filled(philox_loops.normals, stream, groups, RESERVED)
+    in_parts(philox_loops.drawn_again, groups, 4, bits.reshape(-1), stream.parts(RESERVED))
+    return _of_bits(bits, shape, dtype)
+
+
+def _wide_truncated(stream: Stream, shape: tuple[int, ...]) -> np.ndarray:
+    count, per_group = prod(shape), 2
     groups = -(-count // per_group)
     begins = np.arange(groups, dtype=np.uint64) * np.uint64(per_group * RESERVED // 4)
-    out = np.zeros((groups, per_group), np.float64 if dtype == np.float64 else np.float32)
+    out = np.zeros((groups, per_group))
     filled, todo, drawn = np.zeros(groups, np.int64), np.arange(groups), 0
     while len(todo):
-        found = _normals(words_at(stream, begins[todo] + np.uint64(drawn)), out.dtype)
+        found = _wide_normals(words_at(stream, begins[todo] + np.uint64(drawn)), np.float64)
         for column in range(found.shape[1]):
             value = found[:, column]
             rows = np.flatnonzero((np.abs(value) < 2) & (filled[todo] < per_group))
             out[todo[rows], filled[todo[rows]]] = value[rows]
             filled[todo[rows]] += 1
         todo, drawn = todo[filled[todo] < per_group], drawn + 1
-    return out.reshape(-1)[:count].reshape(shape).astype(dtype)
+    return out.reshape(-1)[:count].reshape(shape)

@@ -1,15 +1,17 @@
-"""Random kernels: a Philox generator for each node, which goes on from step to step."""
+"""Random kernels: a stream of Philox for each node, which goes on from step to step, with TensorFlow's bits for the
+node's seeds but where an op says otherwise. Shuffling goes by TensorFlow's swaps, classes by its one thread."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from math import prod
 from typing import Any
 
 import numpy as np
 
+from sparkflow_runtime.kernels import philox
 from sparkflow_runtime.kernels.host import host, ints, one_int
-from sparkflow_runtime.kernels.parallel import runs, share
+from sparkflow_runtime.kernels.philox_loops import swapped
 from sparkflow_runtime.kernels.registry import Function, Node, bound
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
@@ -28,104 +30,56 @@ def generator(node: Node) -> np.random.Generator:
     return np.random.Generator(np.random.Philox(key=[s % _WORD for s in seeds]))
 
 
-def _drawn(node: Node, draw: Callable[[np.random.Generator, tuple[int, ...], Any], Any]) -> Function:
-    """draw(generator, shape, float32 or float64); narrower types are drawn as float32 and rounded."""
-    rng, dtype = generator(node), node.attr("dtype").np
-    wide = np.float64 if dtype == np.float64 else np.float32
-
-    def run(shape: Any) -> Any:
-        sizes = ints(shape)
-        if any(s < 0 for s in sizes):
-            raise InvalidArgumentError(f"{node.op} {node.name!r}: sizes must not be negative, got {sizes}")
-        return node.xp.asarray(narrowed(draw(rng, sizes, wide), dtype))
-
-    return run
+def draws(node: Node) -> philox.Draws:
+    return philox.Draws((node.attr("seed", 0), node.attr("seed2", 0)))
 
 
-def narrowed(values: np.ndarray, dtype: Any) -> np.ndarray:
-    """In a type of fewer digits; what would round up to 1 stays below it."""
-    narrow = np.asarray(values).astype(dtype, copy=False)
-    if dtype.itemsize < 4:
-        below = np.nextafter(dtype.type(1), dtype.type(0))
-        narrow = np.where((values < 1) & (narrow >= dtype.type(1)), below, narrow)
-    return narrow
+def _drawn(op: str, draw: Callable[[philox.Stream, tuple[int, ...], Any], Any]) -> None:
+    def factory(node: Node) -> Function:
+        stream, dtype = draws(node), node.attr("dtype").np
+
+        def run(shape: Any) -> Any:
+            sizes = ints(shape)
+            if any(s < 0 for s in sizes):
+                raise InvalidArgumentError(f"{op} {node.name!r}: sizes must not be negative, got {sizes}")
+            return node.xp.asarray(draw(stream.take(prod(sizes)), sizes, dtype))
+
+        return run
+
+    bound(op)(factory)
 
 
-@bound("RandomUniform")
-def _uniform(node: Node) -> Function:
-    return _drawn(node, uniform)
-
-
-_SHARED_BYTES = 1 << 20  # of a block, and of values from where a second thread pays
-_DRAWN_BYTES = 32  # what Philox makes at once
-
-
-def uniform(rng: np.random.Generator, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
-    """What rng.random gives, in several threads where there is much to draw: Philox counts, so each can begin at its
-    block, and the generator goes on behind the last."""
-    size, step = prod(shape), _DRAWN_BYTES // np.dtype(dtype).itemsize
-    state = rng.bit_generator.state
-    if size * np.dtype(dtype).itemsize <= _SHARED_BYTES or not _between_draws(state):
-        return rng.random(shape, dtype)
-    out = np.empty(shape, dtype)
-    flat, whole = out.reshape(-1), size // step
-
-    def work(blocks: Sequence[tuple[int, int]]) -> None:
-        bits = np.random.Philox(key=0)
-        for first, count in blocks:
-            bits.state = state  # type: ignore[assignment]
-            np.random.Generator(bits.advance(first)).random(
-                out=flat[first * step : (first + count) * step], dtype=dtype
-            )
-
-    share(work, runs(whole, _SHARED_BYTES // _DRAWN_BYTES), multiplies=False)
-    rng.bit_generator.advance(whole)  # type: ignore[attr-defined]
-    rng.random(out=flat[whole * step :], dtype=dtype)
-    return out
-
-
-def _between_draws(state: Any) -> bool:
-    """Whether all that Philox made at once has been used."""
-    return bool(state["bit_generator"] == "Philox" and state["buffer_pos"] == 4 and not state["has_uint32"])
-
-
-@bound("RandomStandardNormal")
-def _standard_normal(node: Node) -> Function:
-    return _drawn(node, lambda rng, shape, dtype: rng.standard_normal(shape, dtype))
-
-
-@bound("TruncatedNormal")
-def _truncated_normal(node: Node) -> Function:
-    return _drawn(node, within_two)
-
-
-def within_two(rng: np.random.Generator, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
-    """Normal values; those beyond two standard deviations (1 in 22) are drawn again."""
-    values = np.asarray(rng.standard_normal(shape, dtype))
-    flat = values.reshape(-1)
-    outside = np.flatnonzero(np.abs(flat) > 2)
-    while outside.size:
-        flat[outside] = rng.standard_normal(outside.size, dtype)
-        outside = outside[np.abs(flat[outside]) > 2]
-    return values
+_drawn("RandomUniform", philox.uniform)
+_drawn("RandomStandardNormal", philox.normal)
+_drawn("TruncatedNormal", philox.truncated)
 
 
 @bound("RandomUniformInt")
 def _uniform_int(node: Node) -> Function:
-    rng = generator(node)
+    stream = draws(node)
 
     def run(shape: Any, low: Any, high: Any) -> Any:
         if low >= high:
             raise InvalidArgumentError(f"RandomUniformInt {node.name!r}: need minval < maxval, got {low} and {high}")
-        return node.xp.asarray(rng.integers(int(low), int(high), ints(shape), dtype=low.dtype))
+        sizes = ints(shape)
+        return node.xp.asarray(philox.integers(stream.take(prod(sizes)), sizes, int(low), int(high), low.dtype))
 
     return run
 
 
 @bound("RandomShuffle")
 def _shuffle(node: Node) -> Function:
-    rng = generator(node)
-    return lambda value: value[node.xp.asarray(rng.permutation(len(value)))] if value.ndim else value
+    stream = draws(node)
+
+    def run(value: Any) -> Any:
+        if not value.ndim or len(value) < 2 or not value.size:
+            return value
+        drawn = philox.words(stream.skip((len(value) + 2) // 4), (len(value) + 2) // 4).reshape(-1)
+        order = np.arange(len(value))
+        swapped(order, drawn)
+        return value[node.xp.asarray(order)]
+
+    return run
 
 
 # ---------------------------------------------------------------------- classes, gamma, Poisson
@@ -134,8 +88,9 @@ def _shuffle(node: Node) -> Function:
 _FEW = 1 << 12  # samples times classes
 
 
-def drawn_classes(what: str, rng: np.random.Generator, logits: Any, num_samples: Any, dtype: Any) -> np.ndarray:
-    """A class is where a uniform value falls among the running sums of the probabilities."""
+def drawn_classes(what: str, stream: Callable[[int], philox.Stream], logits: Any, num_samples: Any, dtype: Any) -> Any:
+    """A class is where a uniform value falls among the running sums of the probabilities. stream(values): where to
+    draw them."""
     scores, count = host(logits).astype(np.float64), one_int(num_samples)
     if scores.ndim != 2 or count < 0 or (not scores.shape[1] and scores.size + count):
         raise InvalidArgumentError(
@@ -145,7 +100,8 @@ def drawn_classes(what: str, rng: np.random.Generator, logits: Any, num_samples:
     with np.errstate(invalid="ignore"):
         top = np.where(np.isfinite(scores), scores, -np.inf).max(1, keepdims=True, initial=-np.inf)
         sums = np.cumsum(np.where(np.isfinite(scores), np.exp(scores - top), 0), 1)
-    drawn = rng.random((len(scores), count))
+    reserved = len(scores) * -(-count // 4) * 4 * 2
+    drawn = philox.uniform(stream(reserved), (len(scores), count), np.dtype(np.float64))
     out, last = np.empty(drawn.shape, dtype), scores.shape[1] - 1
     if count * scores.shape[1] <= _FEW:  # comparing with all sums takes less than a search's call a row
         for k in range(count):
@@ -158,8 +114,8 @@ def drawn_classes(what: str, rng: np.random.Generator, logits: Any, num_samples:
 
 @bound("Multinomial")
 def _multinomial(node: Node) -> Function:
-    rng, dtype, what = generator(node), node.attr("output_dtype").np, f"Multinomial {node.name!r}"
-    return lambda logits, num_samples: node.xp.asarray(drawn_classes(what, rng, logits, num_samples, dtype))
+    stream, dtype, what = draws(node), node.attr("output_dtype").np, f"Multinomial {node.name!r}"
+    return lambda logits, num_samples: node.xp.asarray(drawn_classes(what, stream.take, logits, num_samples, dtype))
 
 
 def _of_parameter(node: Node, dtype: Any, draw: Callable[[np.random.Generator, Any, tuple[int, ...]], Any]) -> Function:

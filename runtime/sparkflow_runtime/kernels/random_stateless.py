@@ -176,4 +176,4 @@ def _between_limits(
 def _classes(xp: Any, logits: Any, num_samples: Any, seed: Any, *, output_dtype: DType | None = None) -> Any:
     op = "StatelessMultinomial"
     kind = np.int64 if output_dtype is None else output_dtype.np
-    return xp.asarray(drawn_classes(op, _generator(op, seed), logits, num_samples, kind))
+    return xp.asarray(drawn_classes(op, lambda _: _stream(op, seed), logits, num_samples, kind))
