@@ -36,6 +36,7 @@ from sparkflow_connectors.spark_executors import await_slots
 from sparkflow_connectors.spark_files import check_columns, parquet_files
 from sparkflow_connectors.spark_group import JobGroup
 from sparkflow_connectors.spark_schema import arrow_schema, check_case, check_frame
+from sparkflow_connectors.spark_settings import check_settings
 from sparkflow_connectors.spark_slots import LateTasks
 from sparkflow_connectors.spark_stream import TrainingStream, stream
 from sparkflow_connectors.spark_tfrecord import damaged_records, register_tfrecord
@@ -213,11 +214,7 @@ class SparkEngine:
             return driver_host(self._spark)
 
     def check(self, job: Job) -> None:
-        if str(self._spark.conf.get("spark.dynamicAllocation.enabled", "false")).lower() == "true":
-            raise FailedPreconditionError(
-                "spark.dynamicAllocation.enabled is true, with which Spark runs no barrier stage (SPARK-24942). "
-                "Set it to false for this application"
-            )
+        check_settings(self._spark.conf)
         if self._slots is None:
             await_slots(self._spark, job.workers)
         elif self._slots < job.workers:
