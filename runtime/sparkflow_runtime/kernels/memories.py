@@ -212,7 +212,7 @@ def hands_on_handle(node: NodeDef) -> bool:
 
 
 def _may_keep_state(op: str) -> bool:
-    return op in _KEEP_STATE or op.startswith(("Apply", "SparseApply", "_SparseApplyGradient"))
+    return op in _KEEP_STATE or op.startswith(("Apply", "SparseApply", "_SparseApply"))
 
 
 def is_bound(node: NodeDef) -> bool:

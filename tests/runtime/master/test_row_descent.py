@@ -114,12 +114,13 @@ def test_rows_of_the_table_itself_are_taken_before_any_changes(graph: Any) -> No
         assert session.run(table).ravel().tolist() == [0.0, 1.5, 0.0, 6.0]
 
 
-def test_a_table_may_be_in_a_gpus_memory_as_before(graph: Any) -> None:
+@pytest.mark.parametrize("rule", ["GradientDescent", "LazyAdam", "DecayedAdam"])
+def test_a_table_may_be_in_a_gpus_memory_as_before(rule: str, graph: Any) -> None:
     model()
     nodes = tf.get_default_graph().as_graph_def().node
     (update,) = (n for n in nodes if n.op == "ScatterSub")
     assert memories.computes(update)
-    update.op = "_SparseApplyGradientDescent"
+    update.op = f"_SparseApply{rule}"
     assert memories.computes(update) and not memories.is_bound(update)
 
 
