@@ -18,8 +18,10 @@ from sparkflow_runtime.wire.errors import OutOfRangeError
 Batch = tuple[list[np.ndarray], list[np.ndarray], list[Any]]  # inputs, targets, weights or None
 
 
-def arrays(data: Any, names: Sequence[str], what: str) -> list[Any]:
-    """One array a name, of an array, a list, a dictionary by names, or a table. Raises ValueError where they differ."""
+def arrays(data: Any, names: Sequence[str], what: str, size: Any = None) -> list[Any]:
+    """One array a name, of an array, a list, a dictionary by names, or a table. Raises ValueError where they differ.
+
+    size: of the one that there is, batch included, where it is known: a list of one list may be a row of it."""
     if data is None:
         return []
     if isinstance(data, dict):
@@ -27,18 +29,46 @@ def arrays(data: Any, names: Sequence[str], what: str) -> list[Any]:
         if missing:
             raise ValueError(f"No data provided for {missing}. Need data for each {what}: {list(names)}")
         found = [data[n] for n in names]
-    elif isinstance(data, (list, tuple)) and len(names) == 1 and data and np.isscalar(data[0]):
+    elif not isinstance(data, (list, tuple)) or (len(names) == 1 and data and _is_one(data, size)):
         found = [data]
-    elif isinstance(data, (list, tuple)) and not (len(names) == 1 and len(data) != 1 and np.ndim(data[0]) == 1):
-        found = list(data)
     else:
-        found = [data]
+        found = list(data)
     if len(found) != len(names):
         raise ValueError(
             f"Error when checking model {what}: the list of arrays that you are passing to your model is not the size "
             f"the model expected. Expected to see {len(names)} array(s), for {what}s {list(names)}, got {len(found)}"
         )
-    return [np.asarray(getattr(v, "values", v) if hasattr(v, "iloc") else v) for v in found]
+    return [as_array(v, name, what) for v, name in zip(found, names)]
+
+
+def _is_one(data: Sequence[Any], size: Any) -> bool:
+    """Whether a list is the rows of one array: more than one list, say, or one that is as long as a row."""
+    first = data[0]
+    if np.isscalar(first):
+        return True
+    if len(data) != 1 or not isinstance(first, (list, tuple)):
+        return len(data) != 1 and (isinstance(first, (list, tuple)) or np.ndim(first) == 1)
+    found = np.shape(np.array(data, object))
+    return size is not None and len(found) == len(size) and all(d in (None, n) for d, n in zip(size[1:], found[1:]))
+
+
+def is_written_out(data: Any) -> bool:
+    """Whether it is one array for a model that was never told how many it takes: numbers, or rows of them as lists."""
+    while isinstance(data, (list, tuple)) and len(data):
+        data = data[0]
+        if np.isscalar(data):
+            return True
+    return False
+
+
+def as_array(value: Any, name: str, what: str) -> np.ndarray:
+    try:
+        return np.asarray(getattr(value, "values", value) if hasattr(value, "iloc") else value)
+    except ValueError as error:
+        raise ValueError(
+            f"Error when checking {what}: {name} got rows that are no array, such as lists of different lengths: "
+            f"{error} tf.keras.preprocessing.sequence.pad_sequences makes them alike"
+        ) from None
 
 
 def fitted(found: list[Any], tensors: Sequence[Any], names: Sequence[str], what: str) -> list[np.ndarray]:
@@ -81,7 +111,8 @@ def batch_of(
     """As the model takes it. Raises ValueError where counts of examples differ."""
     model._know_inputs(x)
     tensors, names = model._input_tensors(), model._input_names()
-    inputs = fitted(arrays(x, names, "input"), tensors, names, "input")
+    size = backend.int_shape(tensors[0]) if len(tensors) == 1 else None
+    inputs = fitted(arrays(x, names, "input", size), tensors, names, "input")
     wanted: list[np.ndarray] = []
     weights: list[Any] = []
     if targets:
@@ -89,7 +120,7 @@ def batch_of(
         names = [o.name for o in fed]
         if y is None and fed:
             raise ValueError(f"You must compare outputs {names} with targets: give y")
-        wanted = arrays(y, names, "output") if fed else []
+        wanted = arrays(y, names, "output", fed[0].size) if fed else []
         wanted = [v[:, None] if v.ndim == 1 and o.size is not None and len(o.size) != 1 else v
                   for v, o in zip(wanted, fed)]  # fmt: skip
         for target, output in zip(wanted, fed):

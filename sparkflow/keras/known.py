@@ -5,14 +5,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from sparkflow.framework import nest
 from sparkflow.framework.apply import convert_to_tensor
 from sparkflow.framework.graph import Tensor
 from sparkflow.keras import backend
 from sparkflow.keras.calls import is_shape, once
 from sparkflow.keras.compiled import Compiled
+from sparkflow.keras.feeding import as_array, is_written_out
 from sparkflow.keras.metric import Metric
 from sparkflow.ops import array
 
@@ -87,18 +86,16 @@ class Known:
         if self._ends is not None or self._fed is not None:
             return
         names = list(x) if isinstance(x, dict) else None
-        several = x.values() if isinstance(x, dict) else x if isinstance(x, (list, tuple)) else [x]
-        values = [np.asarray(v) for v in several]
-        if isinstance(x, (list, tuple)) and x and np.isscalar(x[0]):
-            values = [np.asarray(x)]
-        self._fed_names = names or [f"input_{i + 1}" for i in range(len(values))]
+        is_list = isinstance(x, (list, tuple)) and not is_written_out(x)
+        several = list(x.values() if isinstance(x, dict) else x if is_list else [x])
+        self._fed_names = names or [f"input_{i + 1}" for i in range(len(several))]
+        values = [as_array(v, name, "input") for v, name in zip(several, self._fed_names)]
         made = []
         for name, v in zip(self._fed_names, values):
             kind = backend.floatx() if v.dtype.kind == "f" else v.dtype
             made.append(array.placeholder(kind, [None, *(v.shape[1:] or (1,))], name))
         self._fed = made
-        given: Any = dict(zip(names, made)) if names else made if isinstance(x, (list, tuple)) else made[0]
-        self._given_inputs = made[0] if isinstance(x, (list, tuple)) and len(made) == 1 else given
+        self._given_inputs: Any = dict(zip(names, made)) if names else made if len(made) > 1 else made[0]
         self._found: dict[bool, list[Tensor]] = {}
         self._outputs_for(False)
         if self._compile_arguments is not None:

@@ -214,3 +214,31 @@ def test_graphs_of_models_are_given_back() -> None:
     keras.backend.clear_session()
     gc.collect()
     assert [graph() for graph in graphs] == [None, None]
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3])
+@pytest.mark.parametrize("given", [{"input_shape": (2,)}, {}])
+def test_rows_may_be_written_out_as_lists(rows: int, given: dict[str, Any]) -> None:
+    """One row too, and by a model that was never told how many inputs it takes."""
+    x = [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]][:rows]
+    losses = []
+    for take in (list, np.array):
+        model = keras.Sequential([layers.Dense(2, kernel_initializer="ones", **given)])
+        model.compile("sgd", "mse")
+        losses.append(model.fit(take(x), take(x), verbose=0).history["loss"])
+        assert model.predict(take(x)).shape == (rows, 2)
+    assert losses[0] == losses[1]
+
+
+def test_sequences_may_be_written_out_as_lists() -> None:
+    model = keras.Sequential([layers.LSTM(1, input_shape=(2, 1))])
+    assert model.predict([[[1.0], [2.0]]]).shape == (1, 1)
+    assert model.predict([[[1.0], [2.0]], [[3.0], [4.0]]]).shape == (2, 1)
+
+
+@pytest.mark.parametrize("given", [{"input_shape": (2,)}, {}])
+def test_rows_of_other_lengths_are_refused_by_name(given: dict[str, Any]) -> None:
+    model = keras.Sequential([layers.Dense(2, **given)])
+    model.compile("sgd", "mse")
+    with pytest.raises(ValueError, match=r"checking input: \w*input\w* got rows that are no array.*pad_sequences"):
+        model.fit([[1.0, 2.0], [3.0]], [[1.0, 2.0], [3.0, 4.0]], verbose=0)
