@@ -330,3 +330,13 @@ def test_a_wrapper_of_ones_own(graph: Any) -> None:
         assert session.run(y).tolist() == [[4] * 3] * 2 and session.run(wrapped.losses) == [4.5]
     with pytest.raises(ValueError, match="initialize `Scaled` layer with a Keras layer, got 3"):
         Scaled(3)
+
+
+@pytest.mark.parametrize("kind", ["int64", "uint8", "bool"])
+def test_dense_layers_take_whole_numbers(kind: str, graph: Any) -> None:
+    made = layers.Dense(3, kernel_initializer="ones")
+    out = made(tf.constant([[1, 0], [1, 1]], kind) if kind != "bool" else tf.constant([[True, False], [True, True]]))
+    assert made.kernel.dtype.base_dtype == out.dtype == tf.float32
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        assert session.run(out).tolist() == [[1] * 3, [2] * 3]

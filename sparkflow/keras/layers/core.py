@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from inspect import signature
-from typing import Any
+from typing import Any, cast
 
 from sparkflow.framework.graph import Tensor
 from sparkflow.framework.shapes import TensorShape
@@ -30,6 +30,13 @@ class Dense(_Dense, Layer):
     def __init__(self, units: int, *args: Any, **kwargs: Any):
         super().__init__(units, *args, **kwargs)
         self.activation = activations.get(self.activation)
+
+    def call(self, inputs: Any, **kwargs: Any) -> Tensor:
+        """Whole numbers are cast to what the layer computes in."""
+        given, kernel = inputs.dtype.base_dtype, cast(Any, self.kernel)
+        if given.is_integer or given.is_bool:
+            inputs = math.cast(inputs, kernel.dtype.base_dtype)
+        return super().call(inputs, **kwargs)
 
 
 class Flatten(_Flatten, Layer):
