@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -167,8 +167,15 @@ def evaluation_graph(job: Job, rank: int, cluster: dict[str, Sequence[str]], tra
     def device(op: Any) -> str:
         return str(variables[op.name].device) if op.name in variables else worker
 
+    def apart(make: Callable[..., Any], **asked: Any) -> Any:
+        """Local variables are this graph's own: by their names they would be training's, whose replica's step (a model
+        function may make its train_op in any mode) would begin again."""
+        own = tf.GraphKeys.LOCAL_VARIABLES in (asked.get("collections") or ())
+        with graph.container("evaluation") if own else nullcontext():
+            return make(**asked)
+
     graph = tf.Graph()
-    with graph.as_default(), tf.device(device):
+    with graph.as_default(), tf.device(device), tf.variable_creator_scope(apart):
         tf.set_random_seed(job.seed)
         tf.train.get_or_create_global_step()
         with tf.name_scope(_INPUT):

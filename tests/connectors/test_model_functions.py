@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import sparkflow as tf
-from sparkflow_connectors.graphs import check_model, prediction_graph
+from sparkflow_connectors.graphs import check_model, evaluation_graph, prediction_graph, training_graph
 from sparkflow_connectors.job import job_of
 from sparkflow_connectors.schema import resolve
 
@@ -197,3 +197,25 @@ def test_nodes_say_how_they_travel_where_that_is_asked_for(tmp_path: Path, optio
     """An attribute on every node would keep passes from seeing which are alike."""
     options |= {"params": {"wanted": wanted}, "sync": False, "checkpoint_dir": str(tmp_path / "out")}
     assert tf.local.train(TABLE, _notes_how_float32_travels, label="y", **options) is not None
+
+
+def _counts(features: Any, labels: Any, mode: str) -> Any:
+    tf.get_local_variable("counted", [], initializer=tf.zeros_initializer())
+    return _spec(mode, features, labels, tf.get_variable("w", []))
+
+
+def test_local_variables_of_evaluation_are_its_own(tmp_path: Path) -> None:
+    """By its name the local step of a synchronous replica, say, would be training's, and begin again."""
+    options = {"strategy": "all_reduce", "validation": 0.5, "batch_size": 2}
+    job = job_of(_counts, resolve(TABLE.schema, None, "y"), str(tmp_path), options)
+    cluster = {"worker": ["localhost:0"]}
+    server = tf.train.Server(cluster)
+    trained = training_graph(job, 0, cluster).graph
+    evaluation = evaluation_graph(job, 0, cluster, trained)
+    with tf.Session(server.target, trained) as session, trained.as_default():
+        counted = trained.get_tensor_by_name("counted:0")
+        session.run(tf.assign(counted, 7))
+        with tf.Session(server.target, evaluation.graph) as other:
+            other.run(evaluation.init)
+            assert other.run("counted:0") == 0
+        assert session.run(counted) == 7
