@@ -7,7 +7,7 @@ random_op_cpu.h for how words become numbers.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import prod
 from threading import Lock
 from typing import Any, NamedTuple
@@ -18,9 +18,11 @@ import numpy as np
 from sparkflow_runtime.kernels import philox_loops
 from sparkflow_runtime.kernels.compiled import Compiled
 from sparkflow_runtime.kernels.exp_loops import in_parts
+from sparkflow_runtime.kernels.parallel import runs, share
 
 _LOW, _THIRTY_TWO = np.uint64(0xFFFFFFFF), np.uint64(32)
 _WORD = 1 << 64
+_TABLE = 1 << 17  # blocks from which threads of Python pay
 RESERVED = 256  # words kept for a value that may be drawn again; a generator goes on by as many counters
 
 
@@ -81,8 +83,21 @@ def words_at(stream: Stream, blocks: np.ndarray) -> np.ndarray:
 def _filled(loop: Compiled, stream: Stream, blocks: int, stride: int = 1) -> np.ndarray:
     """[blocks, 4] bits (int32), as the loop makes them."""
     bits = np.empty(4 * blocks, np.int32)
-    in_parts(loop, blocks, 4, bits, stream.parts(stride))
+    _in_threads(loop, bits, stream.parts(stride))
     return bits.reshape(-1, 4)
+
+
+def _in_threads(loop: Compiled, bits: np.ndarray, parts: np.ndarray) -> None:
+    """All blocks; in as many threads as may fill new memory where they are those of a table."""
+    if len(bits) < 4 * _TABLE:
+        in_parts(loop, len(bits) // 4, 4, bits, parts)
+        return
+
+    def work(some: Sequence[tuple[int, int]]) -> None:
+        if some:
+            loop(bits, parts, some[0][0], sum(some[-1]))
+
+    share(work, runs(len(bits) // 4, _TABLE // 2), multiplies=False)
 
 
 # ---------------------------------------------------------------------- numbers of words
@@ -98,13 +113,10 @@ def _wide_unit(w: np.ndarray) -> np.ndarray:
 def _units(w: np.ndarray, dtype: Any) -> np.ndarray:
     if dtype == np.float64:
         return _wide_unit(w)
-    if dtype == np.float16:
-        bits = (w & np.uint32(0x3FF)).astype(np.uint16) | np.uint16(15 << 10)
-        return bits.view(np.float16) - np.float16(1)
-    if dtype == ml_dtypes.bfloat16:
-        bits = (w & np.uint32(0x7F)).astype(np.uint16) | np.uint16(127 << 7)
-        return bits.view(ml_dtypes.bfloat16) - ml_dtypes.bfloat16(1)
-    raise TypeError(dtype)
+    digits = 7 if dtype == ml_dtypes.bfloat16 else 10  # which float32 and the type itself can have
+    values = (w.view(np.int32) & np.int32((1 << digits) - 1)).astype(np.float32)
+    values *= np.float32(2.0**-digits)
+    return values.astype(dtype)
 
 
 def _wide_normals(w: np.ndarray, dtype: Any) -> np.ndarray:
@@ -166,7 +178,7 @@ def truncated(stream: Stream, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
         return _wide_truncated(stream, shape)
     groups = -(-prod(shape) // 4)
     bits = _filled(philox_loops.normals, stream, groups, RESERVED)
-    in_parts(philox_loops.drawn_again, groups, 4, bits.reshape(-1), stream.parts(RESERVED))
+    _in_threads(philox_loops.drawn_again, bits.reshape(-1), stream.parts(RESERVED))
     return _of_bits(bits, shape, dtype)
 
 
