@@ -26,6 +26,7 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from numbers import Integral
 from typing import Any
 
 from sparkflow_runtime.wire.dtypes import DType, as_dtype
@@ -69,13 +70,17 @@ class Column:
     hash_buckets: int = 0
 
     def __post_init__(self) -> None:
+        if not isinstance(self.name, str):
+            self._refuse("its name must be a string, as the table has it")
+        if not isinstance(self.truncate, bool):
+            self._refuse(f"truncate must be True or False, got {self.truncate!r}")
         if self.kind not in KINDS:
             self._refuse(f"kind must be one of {', '.join(map(repr, KINDS))}, got {self.kind!r}")
         if self.shape is not None:
             shape = tuple(self.shape) if isinstance(self.shape, Iterable) else (self.shape,)
-            object.__setattr__(self, "shape", shape)
             if not all(_is_whole(n) and n > 0 for n in shape):
                 self._refuse(f"shape must be sizes of at least 1, got {shape}")
+            object.__setattr__(self, "shape", tuple(map(int, shape)))
         if self.length is not None and (self.kind == DENSE or not _is_whole(self.length) or self.length < 1):
             self._refuse(f"length must be a whole number of at least 1, of a sparse or ragged one, got {self.length!r}")
         if self.pad is not None and (self.shape is None or self.kind != DENSE):
@@ -90,6 +95,7 @@ class Column:
                 self._refuse(f"{what} must be a whole number that is not negative, got {number!r}")
             if number > _MOST_IDS:
                 self._refuse(f"{what} must be at most 2**63, as the tensor is int64, got {number}")
+            object.__setattr__(self, what, int(number))
         if self.vocabulary is not None and self.hash_buckets:
             self._refuse("it has a vocabulary and hash_buckets; give one of them")
         if self.vocabulary is None and self.num_oov_buckets:
@@ -149,7 +155,7 @@ class Column:
 
 
 def _is_whole(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
+    return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 def _lines(path: str) -> tuple[str, ...]:
@@ -177,8 +183,10 @@ def asked(features: Sequence[str | Column] | Mapping[str, Any]) -> list[Asked]:
 
     Raises InvalidArgumentError where they are something else, or a name is there twice.
     """
-    if isinstance(features, (str, Column)):
+    if isinstance(features, str):
         raise InvalidArgumentError(f"features must be a list of column names, got the string {features!r}")
+    if isinstance(features, Column) or not isinstance(features, Iterable):
+        raise InvalidArgumentError(f"features must be a list of column names, got {features!r}")
     if isinstance(features, Mapping):
         found = [_of_item(name, what) for name, what in features.items()]
     else:

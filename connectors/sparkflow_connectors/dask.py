@@ -88,6 +88,8 @@ def train(
     schema = arrow_schema(ddf)
     columns = resolve(schema, features, label)
     job = job_of(model_fn, columns, checkpoint_dir, options)
+    if not isinstance(client, Client | None):
+        raise InvalidArgumentError(f"client must be a distributed.Client, got {client!r}; Client(address) makes one")
     if partition_by is not None:
         check_partitioning(schema, partition_by, None)
     if order_by is not None and order_by not in schema.names:

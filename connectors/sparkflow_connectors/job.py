@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import math
 import numbers
 import os
+import reprlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from difflib import get_close_matches
 from secrets import token_hex
 from typing import Any
+
+import numpy as np
 
 from sparkflow_connectors.feeding import PAD, UNEVEN
 from sparkflow_connectors.layout import Layout
@@ -21,6 +25,10 @@ from sparkflow_runtime.wire.errors import InvalidArgumentError
 
 ModelFn = Callable[..., Any]
 STRATEGIES = PS, ALL_REDUCE = "ps", "all_reduce"
+_GIVEN = "model_fn", "columns", "checkpoint_dir"  # by arguments of their own
+_OF_ATTEMPT = "run_id", "secret", "attempt", "driver_url"  # nobody's to choose
+# The least and what is too much: a step's deadline travels as whole milliseconds, of which 0 is none.
+_SECONDS = {"step_timeout_s": (0.001, 1e8), "keepalive_s": (0.1, 1e6), "checkpoint_s": (0.0, math.inf)}
 
 
 @dataclass(frozen=True)
@@ -87,11 +95,13 @@ class Job:
         object.__setattr__(self, "checkpoint_dir", _directory(self.checkpoint_dir))
         if self.strategy not in STRATEGIES:
             raise InvalidArgumentError(f"strategy must be one of {STRATEGIES}, got {self.strategy!r}")
+        for name in ("sync", "any_rows"):
+            object.__setattr__(self, name, check_switch(name, getattr(self, name)))
         if self.strategy == ALL_REDUCE:
             if not self.sync:
                 raise InvalidArgumentError("strategy='all_reduce' keeps the workers in step: it cannot be sync=False")
             object.__setattr__(self, "ps", 0)
-        check_carried(self.carried_as, "carried_as")
+        object.__setattr__(self, "carried_as", check_carried(self.carried_as, "carried_as") or "float32")
         if self.uneven not in UNEVEN:
             raise InvalidArgumentError(f"uneven must be one of {UNEVEN}, got {self.uneven!r}")
         for name in (
@@ -106,10 +116,8 @@ class Job:
             self._check_whole(name, 1)
         for name in ("begin_epoch", "patience", "max_restarts", "seed"):
             self._check_whole(name, 0)
-        for name in ("step_timeout_s", "keepalive_s", "checkpoint_s"):
-            value = getattr(self, name)
-            if not (_is_number(value) and value > 0):
-                raise InvalidArgumentError(f"{name} must be a positive number of seconds, got {value!r}")
+        for name, (least_s, below_s) in _SECONDS.items():
+            self._check_seconds(name, least_s, below_s)
         if self.ps > self.workers:
             raise InvalidArgumentError(
                 f"ps is {self.ps} and workers {self.workers}: parameter servers live beside the first workers, "
@@ -117,6 +125,7 @@ class Job:
             )
         if not (_is_number(self.validation) and 0 <= self.validation < 1):
             raise InvalidArgumentError(f"validation must be a fraction in [0, 1), got {self.validation!r}")
+        object.__setattr__(self, "validation", float(self.validation))
         check_trainable(self.columns)
         self.plan(0)
 
@@ -124,9 +133,17 @@ class Job:
         return {**self.__dict__, "model_fn": Shipped(self.model_fn)}
 
     def _check_whole(self, name: str, least: int) -> None:
+        object.__setattr__(self, name, check_whole(name, getattr(self, name), least))
+
+    def _check_seconds(self, name: str, least_s: float, below_s: float) -> None:
         value = getattr(self, name)
-        if not isinstance(value, int) or not least <= value < 2**63:
-            raise InvalidArgumentError(f"{name} must be a whole number of at least {least}, got {value!r}")
+        if not (_is_number(value) and value > 0):
+            raise InvalidArgumentError(f"{name} must be a positive number of seconds, got {value!r}")
+        if not least_s <= value <= below_s or value == below_s < math.inf:
+            raise InvalidArgumentError(
+                f"{name} must be at least {least_s:g} and below {below_s:g} seconds, got {value!r}"
+            )
+        object.__setattr__(self, name, float(value))
 
     @property
     def shared_device(self) -> str:
@@ -151,7 +168,22 @@ class Job:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, numbers.Real)
+    return isinstance(value, numbers.Real) and not isinstance(value, bool)
+
+
+def check_whole(name: str, value: Any, least: int) -> int:
+    """Raises InvalidArgumentError on what is no whole number (True is none) of at least `least`."""
+    is_whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
+    if not is_whole or not least <= int(value) < 2**63:
+        raise InvalidArgumentError(f"{name} must be a whole number of at least {least}, got {value!r}")
+    return int(value)
+
+
+def check_switch(name: str, value: Any) -> bool:
+    """Raises InvalidArgumentError on anything but True and False: "no" would pass for true."""
+    if not isinstance(value, bool | np.bool_):
+        raise InvalidArgumentError(f"{name} must be True or False, got {value!r}")
+    return bool(value)
 
 
 def _directory(path: Any) -> str:
@@ -198,9 +230,24 @@ class Announcement:
         return found
 
 
+def _check_model_fn(model_fn: Any) -> None:
+    if callable(model_fn) and not isinstance(model_fn, type) and not hasattr(model_fn, "fit"):
+        return
+    instead = ""
+    if hasattr(model_fn, "model_fn"):
+        instead = ". An Estimator's is its model_fn"
+    elif hasattr(model_fn, "fit"):
+        instead = ". Call the Keras model in one, or give that of tf.keras.estimator.model_to_estimator"
+    raise InvalidArgumentError(
+        "model_fn must be a function of (features, labels, mode, params, config) that returns a "
+        f"tf.estimator.EstimatorSpec, got {reprlib.repr(model_fn)}{instead}"
+    )
+
+
 def job_of(model_fn: Any, columns: Columns, checkpoint_dir: Any, options: Mapping[str, Any]) -> Job:
     """A Job of options as a user gives them. Raises InvalidArgumentError on one there is not."""
-    known = [field.name for field in fields(Job) if field.name not in ("model_fn", "columns", "checkpoint_dir")]
+    _check_model_fn(model_fn)
+    known = [field.name for field in fields(Job) if field.name not in (*_GIVEN, *_OF_ATTEMPT)]
     for name in options:
         if name not in known:
             near = get_close_matches(name, known, 1)

@@ -88,7 +88,17 @@ def as_table(data: Any) -> pa.Table:
         return table_of(data)
     if (shared := _shared(data)) is not None:
         return shared
-    raise InvalidArgumentError(f"Expected an Arrow table or a pandas DataFrame, got {_name_of(data)}")
+    raise InvalidArgumentError(f"Expected an Arrow table or a pandas DataFrame, got {_name_of(data)}. {_instead(data)}")
+
+
+def _instead(data: Any) -> str:
+    """What makes a table of it, or takes it."""
+    if isinstance(data, str | os.PathLike):
+        return "Read the file first, as by pyarrow.parquet.read_table"
+    for package, room in (("pyspark", "tf.spark"), ("dask", "tf.dask"), ("dask_expr", "tf.dask")):
+        if package in packages_of(data):
+            return f"{room} is for those"
+    return "pyarrow.table makes one of a dict of columns"
 
 
 def _name_of(data: Any) -> str:

@@ -134,6 +134,9 @@ def check_names(names: Iterable[str], wanted: Iterable[str], what: str = "Column
 def check_partitioning(schema: pa.Schema, partition_by: str | None, order_by: str | None) -> None:
     """Raises InvalidArgumentError where one is no column of the table or no task gets it, or partition_by is no
     integer."""
+    for what, name in (("partition_by", partition_by), ("order_by", order_by)):
+        if name is not None and not isinstance(name, str):
+            raise InvalidArgumentError(f"{what} must be the name of one column, got {name!r}")
     if partition_by is not None:
         check_column(schema, partition_by, "partition_by: column")
         kind = schema.field(partition_by).type

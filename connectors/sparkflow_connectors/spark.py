@@ -21,7 +21,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from sparkflow_connectors import files, launch
 from sparkflow_connectors.columns import Column
-from sparkflow_connectors.job import Job, job_of
+from sparkflow_connectors.job import Job, check_switch, check_whole, job_of
 from sparkflow_connectors.layout import Piece
 from sparkflow_connectors.model import Model
 from sparkflow_connectors.packing import Packing, packing_of, quoted
@@ -83,6 +83,7 @@ def train(
         )
     columns = resolve(schema, features, label)
     job = job_of(model_fn, columns, checkpoint_dir, options)
+    slots, read_files = _of_spark(slots, read_files)
     check_partitioning(schema, partition_by, order_by)
     check_case(df, [*columns.read, *(name for name in (partition_by, order_by) if name is not None)])
     given = {what: name for what, name in (("partition_by", partition_by), ("order_by", order_by)) if name is not None}
@@ -122,8 +123,16 @@ def train_stream(
     of_job = {name: value for name, value in options.items() if name not in _OF_ROWS}
     job = job_of(model_fn, columns, checkpoint_dir, of_job)
     check_partitioning(schema, options.get("partition_by"), options.get("order_by"))
+    _of_spark(options.get("slots"), options.get("read_files", True))
+    if on_model is not None and not callable(on_model):
+        raise InvalidArgumentError(f"on_model must be a function that is called with the model, got {on_model!r}")
     given = {"model_fn": model_fn, "label": label, "features": features, "checkpoint_dir": job.checkpoint_dir}
     return stream(train, df, job, trigger or {}, on_model, {**given, **options})
+
+
+def _of_spark(slots: Any, read_files: Any) -> tuple[int | None, bool]:
+    """Raises InvalidArgumentError on what they cannot be."""
+    return None if slots is None else check_whole("slots", slots, 1), check_switch("read_files", read_files)
 
 
 def _files(df: DataFrame, job: Job) -> Files | None:

@@ -170,6 +170,9 @@ def test_what_a_stream_cannot_be_is_refused(clusters: Any, tmp_path: Path) -> No
     for name, value, said in (
         ("batchsize", 3, "did you mean 'batch_size'"),
         ("order_by", "no", "no"),
+        ("slots", "2", "slots must be a whole number of at least 1, got .2."),
+        ("read_files", "no", "read_files must be True or False, got .no."),
+        ("on_model", 3, "on_model must be a function"),
         ("trigger", {"now": True}, "trigger={'now': True} is none that"),
         ("trigger", {"processingTime": "soon"}, "Unrecognized number soon"),
         ("checkpoint_dir", "s3://bucket/x", "got the URL"),

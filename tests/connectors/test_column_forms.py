@@ -20,7 +20,7 @@ from sparkflow_connectors.layout import Layout, put
 from sparkflow_connectors.model import Model
 from sparkflow_connectors.packing import packing_of
 from sparkflow_connectors.rows import frame_pieces, pieces_of
-from sparkflow_connectors.schema import arrays, check_batch, check_trainable, resolve
+from sparkflow_connectors.schema import arrays, check_batch, check_partitioning, check_trainable, resolve
 
 INVALID = tf.errors.InvalidArgumentError
 
@@ -135,3 +135,34 @@ def test_text_that_lies_beyond_two_gibibytes(kind: pa.DataType, options: dict[st
         for array in (rows, pa.array(["cd", "ab"], kind))
     )
     assert found == wanted and (options or found == [b"cd", b"ab"])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"name": 3}, "Column 3: its name must be a string"),
+        ({"name": ["a"]}, r"Column \['a'\]: its name must be a string"),
+        ({"name": "a", "truncate": "no"}, "Column 'a': truncate must be True or False, got 'no'"),
+    ],
+)
+def test_columns_that_are_none(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(INVALID, match=message):
+        Column(**options)
+
+
+def test_sizes_of_numpy() -> None:
+    """As the largest id plus one is."""
+    column = Column("a", shape=[np.int64(3)], hash_buckets=np.int64(100))
+    assert column == Column("a", shape=[3], hash_buckets=100) and type(column.hash_buckets) is int
+
+
+@pytest.mark.parametrize("features", [3, Column("a")])
+def test_features_that_are_no_list(features: Any) -> None:
+    with pytest.raises(INVALID, match="features must be a list of column names, got"):
+        resolve(pa.schema([("a", pa.int64())]), features, None)
+
+
+@pytest.mark.parametrize("key", ["partition_by", "order_by"])
+def test_keys_that_are_no_name(key: str) -> None:
+    with pytest.raises(INVALID, match=rf"{key} must be the name of one column, got \['a'\]"):
+        check_partitioning(pa.schema([("a", pa.int64())]), **{"partition_by": None, "order_by": None, key: ["a"]})

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import cloudpickle
+import numpy as np
 import pytest
 
 from sparkflow_connectors import directory
@@ -36,6 +37,14 @@ def _job(path: Any = "out", **options: Any) -> Job:
         ({"validation": "a tenth"}, r"validation must be a fraction in \[0, 1\), got 'a tenth'"),
         ({"validation": 1.0}, r"validation must be a fraction in \[0, 1\), got 1.0"),
         ({"ps": 3, "workers": 2}, "ps is 3 and workers 2"),
+        ({"workers": True}, "workers must be a whole number of at least 1, got True"),
+        ({"batch_size": "64"}, "batch_size must be a whole number of at least 1, got '64'"),
+        ({"sync": "no"}, "sync must be True or False, got 'no'"),
+        ({"any_rows": 1}, "any_rows must be True or False, got 1"),
+        ({"step_timeout_s": float("inf")}, r"step_timeout_s must be at least 0.001 and below 1e\+08 seconds, got inf"),
+        ({"step_timeout_s": 1e-9}, "step_timeout_s must be at least 0.001 and below"),
+        ({"keepalive_s": 1e6}, r"keepalive_s must be at least 0.1 and below 1e\+06 seconds, got 1000000.0"),
+        ({"keepalive_s": True}, "keepalive_s must be a positive number of seconds, got True"),
         ({"params": [1]}, "params must be a dict of what the model function reads by name, got list"),
     ],
 )
@@ -44,8 +53,34 @@ def test_options(options: dict[str, Any], message: str) -> None:
         _job(**options)
 
 
+def test_options_of_numpy() -> None:
+    """They travel as Python's, in JSON and in protobufs."""
+    job = _job(workers=np.int64(2), sync=np.True_, step_timeout_s=np.float32(30), validation=np.float32(0.25))
+    found = job.workers, job.sync, job.step_timeout_s, job.validation
+    assert found == (2, True, 30.0, 0.25) and [type(v) for v in found] == [int, bool, float, float]
+    assert _job(checkpoint_s=float("inf"), carried_as=None).carried_as == "float32"
+
+
+class _Estimator:
+    def model_fn(self, features: Any, labels: Any, mode: str) -> Any:
+        raise NotImplementedError
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [(None, "got None$"), (int, "got <class 'int'>$"), (_Estimator(), "An Estimator's is its model_fn")],
+)
+def test_model_functions_that_are_none(given: Any, said: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=f"model_fn must be a function of .*{said}"):
+        job_of(given, Columns({}), "out", {})
+
+
 def test_options_that_there_are_not() -> None:
-    for name, said in (("epoch", "did you mean 'epochs'[?]"), ("zzz", "there are workers, ps, ")):
+    for name, said in (
+        ("epoch", "did you mean 'epochs'[?]"),
+        ("zzz", "there are workers, ps, .*, threads$"),
+        ("run_id", ""),
+    ):
         with pytest.raises(InvalidArgumentError, match=f"Option {name!r} of train is unknown: {said}"):
             job_of(lambda: None, Columns({}), "out", {name: 3})
 

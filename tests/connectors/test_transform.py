@@ -389,7 +389,7 @@ def test_an_object_that_is_too_large(tmp_path: Path) -> None:
 
 def test_what_is_no_table(export: str) -> None:
     model = tf.local.load_model(export)
-    with pytest.raises(INVALID, match=r"Expected an Arrow table or a pandas DataFrame, got pandas\..*Series"):
+    with pytest.raises(INVALID, match=r"Expected an Arrow table or a pandas DataFrame, got pandas\..*Series. pyarrow"):
         model.transform(pd.Series([1.0], name="x"))
     dd = pytest.importorskip("dask.dataframe")
     with pytest.raises(INVALID, match=r"Expected a Dask DataFrame, got .*Series"):
