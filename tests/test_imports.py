@@ -61,7 +61,7 @@ ROOMS = {
     "sparkflow.summary.*": SUGAR,
     "sparkflow.compat.*": SUGAR,
     "sparkflow.contrib.*": SUGAR,
-    "sparkflow.data.*": Room(may=("sparkflow.*", WIRE, RECORDS)),
+    "sparkflow.data.*": Room(may=("sparkflow.*", WIRE, RECORDS, "sparkflow_runtime.kernels.philox")),
     "sparkflow.distributions.*": SUGAR,
     "sparkflow.estimator.*": SUGAR,
     "sparkflow.examples.*": SUGAR,

@@ -157,8 +157,8 @@ class Dataset(Transformations):
             (size,) = given.values(fed)
             if size < 1:
                 raise InvalidArgumentError(f"shuffle: buffer_size must be greater than zero, got {size}")
-            rng = draws.generator(fed, key, pair, reshuffle_each_iteration is not False)
-            return order.shuffled(self._begun(fed), int(size), rng)
+            words = draws.words(fed, key, pair, reshuffle_each_iteration is not False)
+            return order.shuffled(self._begun(fed), int(size), words)
 
         tensors = tuple(dict.fromkeys(self._tensors + given.tensors))
         return Dataset(self._spec, rows, tensors, self._step, self._count)

@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from sparkflow.data.draws import Words
 from sparkflow.data.lasting import Lasting, lasting, lose
 from sparkflow_runtime.wire.errors import OutOfRangeError
 
 Rows = Iterable[Any]
-_DRAWS = 256  # random numbers that are drawn at once
+_DRAWS = 1024  # random numbers that are drawn at once
 _WHOLE = 1 << 62  # more rows than there are
 
 
@@ -64,33 +65,43 @@ def repeated(begin: Callable[[], Rows], times: int) -> Rows:
     return Lasting(rows, lost)
 
 
-def shuffled(source: Rows, size: int, rng: np.random.Generator) -> Rows:
-    """Each drawn from the next `size` ones. A failed row is told of where it would have been taken in."""
+def shuffled(source: Rows, size: int, words: Words) -> Rows:
+    """Each drawn from the next `size` ones, by TensorFlow's rule: the held ones lie in a ring, what is drawn gives its
+    place to the first of them, and the place of that goes to the next row."""
     held: list[Any] = []
-    draws: list[int] = []
+    places: list[int] = []  # of what is drawn next, the last one first
+    first, open_ = 0, False  # of the ring; whether its place waits for a row
+
+    def drawn() -> int:
+        if not places:
+            ring = np.arange(first, first + _DRAWS) + words.take(_DRAWS) % size
+            places.extend((ring % size)[::-1].tolist())
+        return places.pop()
 
     def rows() -> Iterator[Any]:
+        nonlocal first, open_
         waiting = iter(source)
         held.extend(islice(waiting, size - len(held)))
-        try:
+        if len(held) == size:
+            if not open_:
+                i, open_ = drawn(), True
+                row, held[i] = held[i], held[first]
+                yield row
             for row in waiting:
-                if not draws:
-                    draws.extend(rng.integers(size, size=_DRAWS).tolist())
-                i = draws.pop()
-                yield held[i]
-                held[i] = row
-        except Exception as error:
-            failed: Exception | None = error
-        else:
-            failed = None
-        if failed is not None:
-            i = draws.pop() if draws else int(rng.integers(size))
-            held[i], held[-1] = held[-1], held[i]
-            yield held.pop()
-            raise failed
-        rest = [held[i] for i in rng.permutation(len(held)).tolist()]
+                held[first] = row
+                first = first + 1 if first + 1 < size else 0
+                i = places.pop() if places else drawn()
+                row, held[i] = held[i], held[first]
+                yield row
+        rest = held[first + 1 :] + held[:first] if open_ else held.copy()
+        words.back(len(places))
         held.clear()
-        yield from rest
+        places.clear()
+        first, open_, number = 0, False, np.arange(len(rest))
+        others = number + words.take(len(rest)) % np.maximum(len(rest) - number, 1)
+        for i, other in enumerate(others.tolist()):
+            row, rest[other] = rest[other], rest[i]
+            yield row
 
     return Lasting(rows, lambda: lose(source))
 

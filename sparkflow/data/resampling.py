@@ -26,9 +26,9 @@ def RandomDataset(
     pair, key = get_seed(seed), object()
 
     def rows(fed: Fed) -> Iterator[Row]:
-        rng = draws.generator(fed, key, pair, bool(rerandomize_each_iteration))
+        words = draws.words(fed, key, pair, bool(rerandomize_each_iteration))
         while True:
-            yield from ([number] for number in rng.integers(2**32, size=_DRAWS))
+            yield from ([number] for number in words.take(_DRAWS).astype(np.int64))
 
     return Dataset(Spec(0, (dtypes.int64,), ((),)), rows, count=lambda _: counts.INFINITE)
 

@@ -3,6 +3,9 @@
 import pytest
 
 import sparkflow as tf
+from sparkflow.data import order
+from sparkflow.data.draws import Words
+from sparkflow.data.lasting import pairs
 
 pytestmark = pytest.mark.usefixtures("graph")
 _N = 64
@@ -40,6 +43,38 @@ def test_the_seed_of_a_graph_does_too():
 def test_without_a_seed_each_run_has_its_own_order(fixed):
     found = _runs(_shuffled(reshuffle_each_iteration=fixed))
     assert len(set(map(tuple, found))) == 4
+
+
+def test_the_order_is_tensorflows():
+    again = tf.data.Dataset.range(10).shuffle(4, seed=3).repeat(2).batch(20)
+    fixed = tf.data.Dataset.range(10).shuffle(4, seed=3, reshuffle_each_iteration=False).repeat(2).batch(20)
+    twice = tf.data.Dataset.range(10).shuffle(4, seed=3).shuffle(3, seed=3).batch(20)
+    numbers = tf.data.experimental.RandomDataset(3).take(3).batch(3)
+    with tf.Session() as sess:
+        found = [
+            sess.run(tf.data.make_one_shot_iterator(d).get_next()).tolist() for d in (again, fixed, twice, numbers)
+        ]
+    assert found == [
+        [0, 3, 2, 1, 4, 7, 6, 5, 8, 9, 0, 4, 1, 2, 5, 3, 6, 8, 9, 7],
+        [3, 4, 2, 0, 7, 5, 6, 8, 9, 1] * 2,
+        [0, 3, 2, 1, 7, 6, 4, 5, 8, 9],
+        [3534849767, 279844183, 888998500],
+    ]
+
+
+@pytest.mark.parametrize("size", [1, 3, 7, 1000, 1500, 5000])
+def test_rows_that_fail_are_missing_and_move_nothing_else(size):
+    """Longer than the draws that are made at once; the place of a failed row is filled by the next one."""
+
+    def rows():
+        return order.mapped(lambda n: 1 // (n % 500 != 499) and n, iter(range(4000)))
+
+    def drawn(source):
+        return [n for n, error in pairs(order.shuffled(source, size, Words((3, 5)))) if error is None]
+
+    kept = [n for n in range(4000) if n % 500 != 499]
+    assert drawn(rows()) == drawn(kept) and sorted(drawn(kept)) == kept
+    assert (drawn(kept) == kept) == (size == 1)
 
 
 @pytest.mark.parametrize("seed", [None, 5])

@@ -86,6 +86,10 @@ def _program(tf: Any) -> list[Any]:
     return [loss, tf.train.AdagradOptimizer(0.1).minimize(loss)]
 
 
+def _next(tf: Any, dataset: Any) -> Any:
+    return tf.data.make_one_shot_iterator(dataset).get_next()
+
+
 SAME: dict[str, Callable[[Any], Any]] = {
     "uniform": lambda tf: tf.random_uniform([70, 3], -2, 5, seed=5),
     "uniform-by-graph-seed": lambda tf: [tf.random_uniform([3]), tf.random_uniform([2]), tf.random_uniform([3])],
@@ -108,6 +112,13 @@ SAME: dict[str, Callable[[Any], Any]] = {
     "flip": lambda tf: tf.image.random_flip_left_right(tf.reshape(tf.range(12.0), [2, 2, 3]), seed=5),
     "crop": lambda tf: tf.random_crop(tf.reshape(tf.range(90), [9, 10]), [3, 4], seed=5),
     "brightness": lambda tf: tf.image.random_brightness(tf.zeros([2, 2, 3]), 0.5, seed=5),
+    "dataset": lambda tf: _next(tf, tf.data.Dataset.range(2500).shuffle(40, seed=3).repeat().batch(1500)),
+    "dataset-by-graph-seed": lambda tf: _next(tf, tf.data.Dataset.range(90).shuffle(90).repeat(2).batch(60)),
+    "dataset-fixed": lambda tf: _next(tf, tf.data.Dataset.range(50).shuffle(9, 5, False).repeat(2).batch(30)),
+    "dataset-inside": lambda tf: _next(
+        tf, tf.data.Dataset.range(9).flat_map(lambda x: tf.data.Dataset.range(x, x + 9).shuffle(4, 5)).batch(25)
+    ),
+    "dataset-numbers": lambda tf: _next(tf, tf.data.experimental.RandomDataset(3).batch(9)),
     "stateless": lambda tf: tf.random.stateless_normal([30], [3, 4]),
     "stateless-classes": lambda tf: tf.random.stateless_categorical(tf.constant([[1.0, 2, 3]]), 20, [3, 4]),
 }

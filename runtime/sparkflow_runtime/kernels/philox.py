@@ -41,14 +41,18 @@ class Stream(NamedTuple):
         return np.array([self.key, self.counter % _WORD, self.counter >> 64, stride], np.uint64)
 
 
+def of_op(seeds: tuple[int, int]) -> Stream:
+    """As stateful ops and datasets begin by theirs."""
+    return Stream(seeds[0] % _WORD, seeds[1] % _WORD << 64)
+
+
 class Draws:
     """The stream of a stateful op: each run takes what follows. Two seeds of 0 are a stream from the system."""
 
     def __init__(self, seeds: tuple[int, int]):
-        key, counter = (s % _WORD for s in seeds)
         if seeds == (0, 0):
-            key, counter = (int.from_bytes(os.urandom(8)) for _ in range(2))
-        self._stream, self._lock = Stream(key, counter << 64), Lock()
+            seeds = int.from_bytes(os.urandom(8)), int.from_bytes(os.urandom(8))
+        self._stream, self._lock = of_op(seeds), Lock()
 
     def take(self, values: int) -> Stream:
         """The stream at which this run draws, with words kept for so many values that may be drawn again."""
