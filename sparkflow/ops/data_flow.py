@@ -4,6 +4,7 @@ resources/queues."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Integral, Real
 from typing import Any
 
 from sparkflow.framework import shapes
@@ -209,11 +210,20 @@ class QueueBase:
             return apply_op(op_type, [self._queue_ref, *inputs], attrs, name)
 
 
+def _whole(name: str, value: Any, default: int) -> int:
+    """As an attribute of a node, where None is the op's own value and a fraction is cut off."""
+    if value is None:
+        return default
+    if not isinstance(value, Real):
+        raise TypeError(f"Expected int for argument {name!r} not {value!r}.")
+    return int(float(value)) if not isinstance(value, Integral) else int(value)
+
+
 def _declared(
     capacity: int, types: Any, element_shapes: Any, names: Any, shared_name: str | None, partial: bool = False
 ) -> tuple[list[DType], list[Dims] | None, list[str] | None, dict[str, Any]]:
     """Dtypes, shapes and names as lists, one entry a component, and the attributes of the queue's node. partial: sizes
-    may be unknown."""
+    may be unknown. Raises TypeError where the capacity is no number."""
     types = [as_dtype(t) for t in (types if isinstance(types, (list, tuple)) else [types])]
     if element_shapes is not None:
         if isinstance(element_shapes, TensorShape) or all(d is None or isinstance(d, int) for d in element_shapes):
@@ -232,7 +242,7 @@ def _declared(
     attrs = {
         "component_types": types,
         "shapes": [Shape(s) for s in element_shapes or ()],
-        "capacity": capacity,
+        "capacity": _whole("capacity", capacity, -1),
         "shared_name": shared_name or "",
         "container": "",
     }
@@ -274,7 +284,7 @@ class RandomShuffleQueue(QueueBase):
         """min_after_dequeue: elements that stay in it while it is open, so that the picks are well mixed."""
         types, dims, keys, attrs = _declared(capacity, dtypes, shapes, names, shared_name)
         seed1, seed2 = get_seed(seed)
-        attrs |= {"min_after_dequeue": min_after_dequeue, "seed": seed1, "seed2": seed2}
+        attrs |= {"min_after_dequeue": _whole("min_after_dequeue", min_after_dequeue, 0), "seed": seed1, "seed2": seed2}
         super().__init__(types, dims, keys, apply_op("RandomShuffleQueueV2", [], attrs, name))
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from sparkflow.framework import shapes
 from sparkflow.framework.graph import Graph, Tensor
 from sparkflow.framework.python_values import as_array
+from sparkflow.framework.sparse_tensor import SparseTensor
 from sparkflow.session.fetches import CONVERSIONS, composite_parts
 from sparkflow_runtime.wire import dtypes
 
@@ -68,11 +69,22 @@ def _add(graph: Graph, key: Any, value: Any, feeds: dict[str, Any]) -> None:
         tensor = fed_tensor(graph, key)
         feeds[tensor.name] = checked(tensor, value)
         return
+    if not hasattr(value, "__len__"):
+        raise TypeError(f"A feed key of {len(parts)} elements got {value!r}: {key}. {_wanted(key)}")
     if len(parts) != len(value):
-        raise ValueError(f"A feed key of {len(parts)} elements got a value of {len(value)}: {key} and {value!r}")
+        raise ValueError(
+            f"A feed key of {len(parts)} elements got a value of {len(value)}: {key} and {value!r}. {_wanted(key)}"
+        )
     for part, part_value in zip(parts, value):
         if part is not None:
             _add(graph, part, part_value, feeds)
+
+
+def _wanted(key: Any) -> str:
+    """What to feed for a key of several tensors."""
+    if isinstance(key, SparseTensor):
+        return "Feed a tf.SparseTensorValue(indices, values, dense_shape)"
+    return "Feed a tuple with a value for each"
 
 
 def fed_tensor(graph: Graph, key: Any) -> Tensor:

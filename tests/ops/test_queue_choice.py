@@ -1,6 +1,8 @@
-"""QueueBase.from_list: a queue that each step chooses."""
+"""QueueBase.from_list: a queue that each step chooses; and sizes that no queue has."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import pytest
 
@@ -37,3 +39,14 @@ def test_queues_that_differ_are_refused(other: object) -> None:
         tf.QueueBase.from_list(0, [tf.FIFOQueue(1, [tf.int32]), other])
     with pytest.raises(TypeError, match="list"):
         tf.QueueBase.from_list(0, [])
+
+
+@pytest.mark.parametrize("wrong", ["10", "text", [3]])
+def test_sizes_that_are_no_number_are_refused_as_the_queue_is_made(wrong: Any, graph: Any) -> None:
+    for make in (tf.FIFOQueue, lambda n, kind: tf.RandomShuffleQueue(n, 1, kind)):
+        with pytest.raises(TypeError, match=r"Expected int for argument 'capacity' not ['\[]"):
+            make(wrong, tf.float32)
+    with pytest.raises(TypeError, match="Expected int for argument 'min_after_dequeue'"):
+        tf.RandomShuffleQueue(10, wrong, tf.float32)
+    assert tf.FIFOQueue(None, tf.float32).queue_ref.op.get_attr("capacity") == -1
+    assert tf.RandomShuffleQueue(7.5, None, tf.float32).queue_ref.op.get_attr("capacity") == 7

@@ -34,3 +34,12 @@ def test_what_is_no_such_number_is_named(column: Any, dtype: Any, said: str) -> 
     x = tf.placeholder(dtype)
     with tf.Session() as session, pytest.raises((TypeError, ValueError), match=f"Cannot feed 'Placeholder:0' .*{said}"):
         session.run(x, {x: column})
+
+
+@pytest.mark.parametrize(
+    ("value", "error"), [(3, TypeError), (None, TypeError), ("x", ValueError), (np.zeros([2, 3]), ValueError)]
+)
+def test_what_is_no_value_of_a_sparse_placeholder(value: Any, error: type, graph: Any) -> None:
+    sparse = tf.sparse_placeholder(tf.float32, [2, 3])
+    with tf.Session() as session, pytest.raises(error, match=r"of 3 elements got (?s:.)*Feed a tf.SparseTensorValue"):
+        session.run(sparse.values, {sparse: value})
