@@ -371,7 +371,10 @@ def _described(outputs: dict[str, Any]) -> dict[str, Any]:
     """The fields of PredictionGraph that say what these tensors are."""
     for name, tensor in outputs.items():
         if tensor.shape.ndims is None or tensor.shape.ndims < 1 or tensor.shape.as_list()[0] is not None:
-            raise InvalidArgumentError(f"Prediction {name!r} must have one row an example, got shape {tensor.shape}")
+            raise InvalidArgumentError(
+                f"Prediction {name!r} must have one row an example, got shape {tensor.shape}. Compute it of the "
+                "features row by row; what is the same for all rows is no prediction"
+            )
         arrow_type(name, tensor.dtype, tensor.shape.as_list()[1:])
     return {
         "outputs": {name: t.name for name, t in outputs.items()},

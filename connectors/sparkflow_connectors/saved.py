@@ -170,7 +170,10 @@ def _source(name: str, tensor: Any, given: str | Column) -> Source:
     dims = tensor.shape.as_list() if tensor.shape.ndims is not None else None
     inner = column.shape if dims is None and column.shape is not None else (dims or [None])[1:]
     if dims is not None and (not dims or dims[0] is not None):
-        raise InvalidArgumentError(f"Input {name!r} must have one row an example, got shape {tensor.shape}")
+        raise InvalidArgumentError(
+            f"Input {name!r} must have one row an example, got shape {tensor.shape}. Export the model with an input of "
+            "unknown first size, or name other `inputs`"
+        )
     if None in inner and column.shape is not None:
         inner = column.shape
     if None in inner:

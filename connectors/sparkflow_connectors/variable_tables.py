@@ -171,12 +171,17 @@ def _assembled(name: str, table: pa.Table, base: str | None, asked: Any) -> np.n
     old = None if base is None else np.array(tf.train.load_variable(base, name))
     if old is not None and asked is not None and old.dtype != asked.np:
         raise InvalidArgumentError(f"Variable {name!r}: dtypes says {asked.name}, and {base} has {old.dtype}")
+    if old is not None and not old.ndim:
+        raise InvalidArgumentError(
+            f"Variable {name!r} is one value in {base}, no table with rows. Leave it out; a model function can begin "
+            "with another one by an initializer"
+        )
     dtype = old.dtype if old is not None else None if asked is None else asked.np
     given = _values(name, plain_column(table.column(VALUE)), dtype)
     if old is None:
         out, most = np.empty(given.shape, given.dtype if dtype is None else dtype), len(rows)
     else:
-        out, most = old, len(old) if old.ndim else 0
+        out, most = old, len(old)
         if len(rows) and (given.shape[1:] != out.shape[1:] or rows.max() >= most):
             raise InvalidArgumentError(
                 f"Variable {name!r}: the table has rows of shape {list(given.shape[1:])} up to row "

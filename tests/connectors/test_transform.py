@@ -144,7 +144,7 @@ def test_any_fetch_by_name(export: str) -> None:
     np.testing.assert_array_equal(np.array(scored["product"].to_pylist(), np.float32), X @ W)
     assert model.transform(TABLE, fetches="product").schema.names[-1] == "product"
     for fetches, message in (
-        ("alone", r"Prediction 'alone' must have one row an example, got shape \(\)"),
+        ("alone", r"Prediction 'alone' must have one row an example, got shape \(\)\. Compute it of the features"),
         ("nothing", "The model has no tensor 'nothing:0' .* its predictions are score"),
         ([], "fetches is empty"),
         ([3], "fetches: expected names of predictions and tensors, got 3"),

@@ -24,6 +24,7 @@ def base(tmp_path: Path) -> str:
     with tf.Graph().as_default(), tf.Session() as session:
         for dtype in (tf.int8, tf.uint8, tf.int32, tf.bool, tf.float16, tf.bfloat16, tf.float32):
             tf.get_variable(dtype.name, [3, 2], dtype, initializer=tf.zeros_initializer())
+        tf.get_variable("alone", [])
         tf.get_variable("string", initializer=tf.fill([3, 2], "-"))
         session.run(tf.global_variables_initializer())
         return str(tf.train.Saver().save(session, str(tmp_path / "base")))
@@ -180,3 +181,13 @@ def test_rows_of_a_checkpoint_that_a_training_replaced(base: str, tmp_path: Path
 def _model_of(checkpoint: str) -> Model:
     graph: Any = None
     return Model(graph, Columns({}), checkpoint, fingerprint=fingerprint(checkpoint))
+
+
+def test_a_variable_that_is_one_value_is_no_table(base: str, tmp_path: Path) -> None:
+    rows = pa.table({"row": [0], "value": [1.0]})
+    with pytest.raises(
+        tf.errors.InvalidArgumentError, match=r"'alone' is one value in .*base, no table.* Leave it out"
+    ):
+        write(str(tmp_path / "out"), {"alone": rows}, base)
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"one value, no table; tf\.train.load_variable reads it"):
+        as_arrow(base, "alone")
