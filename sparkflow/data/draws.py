@@ -43,24 +43,7 @@ def generator(fed: Fed, key: Any, pair: tuple[int, int], anew: bool = True) -> n
     return known if anew else np.random.default_rng(known)
 
 
-class Words:
-    """The 32-bit words that TensorFlow's datasets draw by two seeds."""
-
-    def __init__(self, pair: tuple[int, int]):
-        self._stream, self._at = philox.of_op(pair), 0
-
-    def take(self, count: int) -> np.ndarray:
-        """The next ones."""
-        block, before = divmod(self._at, 4)
-        self._at += count
-        return philox.words(self._stream.at(block), -(-(before + count) // 4)).reshape(-1)[before : before + count]
-
-    def back(self, count: int) -> None:
-        """So many are still to be taken."""
-        self._at -= count
-
-
-def words(fed: Fed, key: Any, pair: tuple[int, int], anew: bool = True) -> Words:
+def words(fed: Fed, key: Any, pair: tuple[int, int], anew: bool = True) -> philox.Words:
     """As `generator`, of what draws by TensorFlow's own bits. anew: each time that the run comes by has two seeds of
     its own, drawn by the pair."""
     kept: Any = fed
@@ -68,9 +51,9 @@ def words(fed: Fed, key: Any, pair: tuple[int, int], anew: bool = True) -> Words
         if pair == (0, 0):
             root = _drawn(kept)
             pair = root % (1 << 31), root >> 31
-        kept[key] = Words(pair) if anew else pair
+        kept[key] = philox.Words(philox.of_op(pair)) if anew else pair
     known = kept[key]
-    return Words(tuple(known.take(2).tolist())) if anew else Words(known)
+    return philox.Words(philox.of_op(tuple(known.take(2).tolist()) if anew else known))
 
 
 def _drawn(fed: Any) -> int:

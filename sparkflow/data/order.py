@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from sparkflow.data.draws import Words
 from sparkflow.data.lasting import Lasting, lasting, lose
+from sparkflow_runtime.kernels.philox import Words
 from sparkflow_runtime.wire.errors import OutOfRangeError
 
 Rows = Iterable[Any]

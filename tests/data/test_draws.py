@@ -4,8 +4,8 @@ import pytest
 
 import sparkflow as tf
 from sparkflow.data import order
-from sparkflow.data.draws import Words
 from sparkflow.data.lasting import pairs
+from sparkflow_runtime.kernels.philox import Stream, Words
 
 pytestmark = pytest.mark.usefixtures("graph")
 _N = 64
@@ -70,7 +70,7 @@ def test_rows_that_fail_are_missing_and_move_nothing_else(size):
         return order.mapped(lambda n: 1 // (n % 500 != 499) and n, iter(range(4000)))
 
     def drawn(source):
-        return [n for n, error in pairs(order.shuffled(source, size, Words((3, 5)))) if error is None]
+        return [n for n, error in pairs(order.shuffled(source, size, Words(Stream(3, 5)))) if error is None]
 
     kept = [n for n in range(4000) if n % 500 != 499]
     assert drawn(rows()) == drawn(kept) and sorted(drawn(kept)) == kept

@@ -9,6 +9,11 @@ import pytest
 
 import sparkflow as tf
 
+SAMPLED = {
+    "log_uniform": [0, 6, 4, 1, 5, 3],
+    "uniform": [5, 0, 3, 8, 7, 4],
+    "learned_unigram": [7, 3, 0, 6, 2, 5],
+}  # TensorFlow 2.21's
 TRUE = np.array([[3], [5], [0]], np.int64)
 
 
@@ -25,6 +30,12 @@ def test_samplers(graph: Any, name: str, unique: bool) -> None:
     assert sampled.shape == (8,) and true_count.shape == (3, 1) and count.shape == (8,)
     assert sampled.min() >= 0 and sampled.max() < 20 and (not unique or len(set(sampled)) == 8)
     assert (true_count > 0).all() and (not unique or (count <= 1).all())
+
+
+def test_samplers_draw_tensorflows_classes(graph: Any) -> None:
+    drawn = [getattr(tf.nn, f"{n}_candidate_sampler")([[1], [2]], 1, 6, True, 10, seed=3)[0] for n in SAMPLED]
+    with tf.Session() as session:
+        assert [v.tolist() for v in session.run(drawn)] == list(SAMPLED.values())
 
 
 def test_a_log_uniform_sampler_expects_what_it_draws(graph: Any) -> None:

@@ -90,6 +90,10 @@ def _next(tf: Any, dataset: Any) -> Any:
     return tf.data.make_one_shot_iterator(dataset).get_next()
 
 
+def _sampled(tf: Any, sampler: Any, unique: bool, **more: Any) -> list[Any]:
+    return list(sampler(tf.constant([[1], [2]], tf.int64), 1, 40, unique, 90, seed=4, **more))
+
+
 SAME: dict[str, Callable[[Any], Any]] = {
     "uniform": lambda tf: tf.random_uniform([70, 3], -2, 5, seed=5),
     "uniform-by-graph-seed": lambda tf: [tf.random_uniform([3]), tf.random_uniform([2]), tf.random_uniform([3])],
@@ -119,6 +123,16 @@ SAME: dict[str, Callable[[Any], Any]] = {
         tf, tf.data.Dataset.range(9).flat_map(lambda x: tf.data.Dataset.range(x, x + 9).shuffle(4, 5)).batch(25)
     ),
     "dataset-numbers": lambda tf: _next(tf, tf.data.experimental.RandomDataset(3).batch(9)),
+    "log-uniform-classes": lambda tf: _sampled(tf, tf.nn.log_uniform_candidate_sampler, True),
+    "log-uniform-classes-repeated": lambda tf: _sampled(tf, tf.nn.log_uniform_candidate_sampler, False),
+    "uniform-classes": lambda tf: _sampled(tf, tf.nn.uniform_candidate_sampler, True),
+    "learned-classes": lambda tf: _sampled(tf, tf.nn.learned_unigram_candidate_sampler, True),
+    "given-classes": lambda tf: _sampled(
+        tf, tf.nn.fixed_unigram_candidate_sampler, True, unigrams=[*range(1, 10)] * 10, distortion=0.75
+    ),
+    "given-classes-reserved": lambda tf: _sampled(
+        tf, tf.nn.fixed_unigram_candidate_sampler, False, unigrams=[3.0] * 88, num_reserved_ids=2
+    ),
     "stateless": lambda tf: tf.random.stateless_normal([30], [3, 4]),
     "stateless-classes": lambda tf: tf.random.stateless_categorical(tf.constant([[1.0, 2, 3]]), 20, [3, 4]),
 }

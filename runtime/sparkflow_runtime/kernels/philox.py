@@ -22,6 +22,7 @@ from sparkflow_runtime.kernels.parallel import runs, share
 
 _LOW, _THIRTY_TWO = np.uint64(0xFFFFFFFF), np.uint64(32)
 _WORD = 1 << 64
+_FEW = 1 << 14  # words for which nobody is asked to help
 _TABLE = 1 << 17  # blocks from which threads of Python pay
 RESERVED = 256  # words kept for a value that may be drawn again; a generator goes on by as many counters
 
@@ -93,6 +94,9 @@ def _filled(loop: Compiled, stream: Stream, blocks: int, stride: int = 1) -> np.
 
 def _in_threads(loop: Compiled, bits: np.ndarray, parts: np.ndarray) -> None:
     """All blocks; in as many threads as may fill new memory where they are those of a table."""
+    if len(bits) < _FEW:
+        loop(bits, parts, 0, len(bits) // 4)
+        return
     if len(bits) < 4 * _TABLE:
         in_parts(loop, len(bits) // 4, 4, bits, parts)
         return
@@ -107,16 +111,14 @@ def _in_threads(loop: Compiled, bits: np.ndarray, parts: np.ndarray) -> None:
 # ---------------------------------------------------------------------- numbers of words
 
 
-def _wide_unit(w: np.ndarray) -> np.ndarray:
-    """float64 in [0, 1) of two words each."""
-    high, low = w[..., 0::2].astype(np.uint64), w[..., 1::2].astype(np.uint64)
-    mantissa = (high & np.uint64(0xFFFFF)) << _THIRTY_TWO | low
-    return (mantissa | np.uint64(1023 << 52)).view(np.float64) - 1.0
+def wide_unit(w: np.ndarray) -> np.ndarray:
+    """float64 in [0, 1) of two words each: 20 bits of the first, and the second."""
+    return (w[..., 0::2] & np.uint32(0xFFFFF)) * 2.0**-20 + w[..., 1::2] * 2.0**-52
 
 
 def _units(w: np.ndarray, dtype: Any) -> np.ndarray:
     if dtype == np.float64:
-        return _wide_unit(w)
+        return wide_unit(w)
     digits = 7 if dtype == ml_dtypes.bfloat16 else 10  # which float32 and the type itself can have
     values = (w.view(np.int32) & np.int32((1 << digits) - 1)).astype(np.float32)
     values *= np.float32(2.0**-digits)
@@ -125,12 +127,12 @@ def _units(w: np.ndarray, dtype: Any) -> np.ndarray:
 
 def _wide_normals(w: np.ndarray, dtype: Any) -> np.ndarray:
     """Box and Muller's two float64 of two even ones."""
-    even = _wide_unit(w)
+    even = wide_unit(w)
     radius, angle = np.sqrt(-2 * np.log(np.maximum(even[..., 0::2], 1e-7))), 2 * np.pi * even[..., 1::2]
     return np.stack([np.sin(angle) * radius, np.cos(angle) * radius], -1).reshape(even.shape)
 
 
-def _whole(w: np.ndarray, dtype: Any) -> np.ndarray:
+def whole(w: np.ndarray, dtype: Any) -> np.ndarray:
     """Integers of all values that the type has."""
     if np.dtype(dtype).itemsize == 8:
         pairs = w[..., 0::2].astype(np.uint64) | w[..., 1::2].astype(np.uint64) << _THIRTY_TWO
@@ -150,6 +152,31 @@ def _of_bits(bits: np.ndarray, shape: tuple[int, ...], dtype: Any) -> np.ndarray
     return bits.view(np.float32).reshape(-1)[: prod(shape)].reshape(shape).astype(dtype, copy=False)
 
 
+class Words:
+    """What a stream gives, one behind the other."""
+
+    def __init__(self, stream: Stream):
+        self._stream, self._at = stream, 0
+
+    def take(self, count: int) -> np.ndarray:
+        """uint32, the next ones."""
+        block, before = divmod(self._at, 4)
+        self._at += count
+        return words(self._stream.at(block), -(-(before + count) // 4)).reshape(-1)[before : before + count]
+
+    def back(self, count: int) -> None:
+        """So many are still to be taken."""
+        self._at -= count
+
+    def doubles(self, count: int) -> np.ndarray:
+        """float64 in [0, 1), of two words each."""
+        return wide_unit(self.take(2 * count))
+
+    def longs(self, count: int) -> np.ndarray:
+        """uint64, of two words each."""
+        return whole(self.take(2 * count), np.uint64)
+
+
 def uniform(stream: Stream, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
     """In [0, 1)."""
     if dtype == np.float32:
@@ -165,14 +192,14 @@ def normal(stream: Stream, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
 
 def full_range(stream: Stream, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
     """Integers of all values that the type has."""
-    return _each(stream, shape, dtype, _whole)
+    return _each(stream, shape, dtype, whole)
 
 
 def integers(stream: Stream, shape: tuple[int, ...], low: int, high: int, dtype: Any) -> np.ndarray:
     """In [low, high)."""
     kind = np.dtype(dtype)
     unsigned = np.dtype(f"uint{8 * kind.itemsize}")
-    drawn = _each(stream, shape, unsigned, _whole) % unsigned.type(high - low)
+    drawn = _each(stream, shape, unsigned, whole) % unsigned.type(high - low)
     return (drawn + np.array(low, kind).view(unsigned)).view(kind)
 
 
