@@ -7,7 +7,7 @@ be gone through again (position.py).
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ import numpy as np
 from sparkflow.data.elements import Fed
 from sparkflow_runtime.kernels import philox
 
+_SEEDS = 256  # that are drawn at once
 _ROOT: Any = object()  # among the values of a run: what gives its generators their seeds
 
 
@@ -54,6 +55,18 @@ def words(fed: Fed, key: Any, pair: tuple[int, int], anew: bool = True) -> philo
         kept[key] = philox.Words(philox.of_op(pair)) if anew else pair
     known = kept[key]
     return philox.Words(philox.of_op(tuple(known.take(2).tolist()) if anew else known))
+
+
+def classes(words: philox.Words, shares: np.ndarray) -> Iterator[int]:
+    """One after the other, each as likely as its share, as TensorFlow draws them: by a stateless op that has two words
+    as its seed."""
+    with np.errstate(divide="ignore"):
+        logs = np.log(shares.astype(np.float32)).astype(np.float64)
+    sums = np.cumsum(np.exp(logs - logs.max()))
+    while True:
+        seeds = words.take(2 * _SEEDS).reshape(-1, 2).astype(np.uint64)
+        drawn = philox.wide_unit(philox.first_words(seeds)[:, :2])[:, 0] * sums[-1]
+        yield from np.searchsorted(sums, drawn, "right").clip(0, len(sums) - 1).tolist()
 
 
 def _drawn(fed: Any) -> int:

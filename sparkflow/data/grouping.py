@@ -315,20 +315,20 @@ def sample_from_datasets(
     pair, key = get_seed(seed), object()
 
     def rows(fed: Fed) -> Rows:
-        rng = draws.generator(fed, key, pair, False)
-        sources, left = [d._rows(fed) for d in datasets], shares.copy()
+        chosen = draws.classes(draws.words(fed, key, pair, False), shares)
+        sources, left = [d._rows(fed) for d in datasets], shares > 0
 
         def begin() -> Iterator[Row]:
             waiting = [iter(s) for s in sources]
-            while left.sum() > 0:
-                chosen = int(rng.choice(len(sources), p=left / left.sum()))
-                row = next(waiting[chosen], None)
+            while left.any():
+                number = next(chosen)
+                row = next(waiting[number], None) if left[number] else None
                 if row is not None:
                     yield row
                 elif stop_on_empty_dataset:
-                    left[:] = 0
+                    left[:] = False
                 else:
-                    left[chosen] = 0
+                    left[number] = False
 
         return Lasting(begin)
 

@@ -90,6 +90,11 @@ def _next(tf: Any, dataset: Any) -> Any:
     return tf.data.make_one_shot_iterator(dataset).get_next()
 
 
+def _several(tf: Any, weights: Any) -> Any:
+    parts = [tf.data.Dataset.range(first, first + count) for first, count in ((0, 500), (1000, 100), (2000, 300))]
+    return tf.data.experimental.sample_from_datasets(parts, weights, seed=4).repeat(3)
+
+
 def _sampled(tf: Any, sampler: Any, unique: bool, **more: Any) -> list[Any]:
     return list(sampler(tf.constant([[1], [2]], tf.int64), 1, 40, unique, 90, seed=4, **more))
 
@@ -122,6 +127,8 @@ SAME: dict[str, Callable[[Any], Any]] = {
     "dataset-inside": lambda tf: _next(
         tf, tf.data.Dataset.range(9).flat_map(lambda x: tf.data.Dataset.range(x, x + 9).shuffle(4, 5)).batch(25)
     ),
+    "dataset-of-several": lambda tf: _next(tf, _several(tf, None).batch(900)),
+    "dataset-of-several-by-weight": lambda tf: _next(tf, _several(tf, [0.5, 0.2, 0.3]).batch(900)),
     "dataset-numbers": lambda tf: _next(tf, tf.data.experimental.RandomDataset(3).batch(9)),
     "log-uniform-classes": lambda tf: _sampled(tf, tf.nn.log_uniform_candidate_sampler, True),
     "log-uniform-classes-repeated": lambda tf: _sampled(tf, tf.nn.log_uniform_candidate_sampler, False),

@@ -22,6 +22,7 @@ from sparkflow_runtime.kernels.parallel import runs, share
 
 _LOW, _THIRTY_TWO = np.uint64(0xFFFFFFFF), np.uint64(32)
 _WORD = 1 << 64
+_MIXER = 0x02461E293EC8F720
 _FEW = 1 << 14  # words for which nobody is asked to help
 _TABLE = 1 << 17  # blocks from which threads of Python pay
 RESERVED = 256  # words kept for a value that may be drawn again; a generator goes on by as many counters
@@ -69,9 +70,17 @@ class Draws:
 
 def of_seed(seed: tuple[int, int]) -> Stream:
     """As stateless ops mix their two seeds."""
-    start = Stream(0x02461E293EC8F720, seed[0] % (1 << 64) | (seed[1] % (1 << 64)) << 64)
+    start = Stream(_MIXER, seed[0] % (1 << 64) | (seed[1] % (1 << 64)) << 64)
     mixed = [int(w) for w in words(start, 1)[0]]
     return Stream(mixed[0] | mixed[1] << 32, mixed[2] << 64 | mixed[3] << 96)
+
+
+def first_words(seeds: np.ndarray) -> np.ndarray:
+    """[n, 4] words: the first block of each of the streams that stateless ops have by two seeds, uint64 [n, 2]."""
+    none = np.zeros(len(seeds), np.uint64)
+    a, b, c, d = philox_loops.turned(seeds[:, 0], none, seeds[:, 1], np.uint64(_MIXER))
+    mixed = philox_loops.turned(none, none, c | d << _THIRTY_TWO, a | b << _THIRTY_TWO)
+    return np.stack(mixed, 1).astype(np.uint32)
 
 
 def words(stream: Stream, blocks: int) -> np.ndarray:
