@@ -215,11 +215,13 @@ class RemotePartialRun:
         return values
 
 
-def reset_remotely(target: str, containers: Sequence[str], filters: Sequence[str]) -> None:
-    """Have the Server at `target` drop these containers (all) in its cluster, and every session there."""
-    channel = _dial(target, PATIENCE_S)
+def reset_remotely(target: str, containers: Sequence[str], filters: Sequence[str], timeout_s: float) -> None:
+    """Have the Server at `target` drop these containers (all) in its cluster, and every session there. timeout_s: 0 as
+    long as ever."""
+    channel = _dial(target, timeout_s or PATIENCE_S)
     try:
-        channel.call(sessions.RESET_ALL, json.dumps([list(containers), list(filters)]).encode(), (), _CONTROL_TIMEOUT_S)
+        asked = json.dumps([list(containers), list(filters)]).encode()
+        channel.call(sessions.RESET_ALL, asked, (), timeout_s or _CONTROL_TIMEOUT_S)
     finally:
         channel.close()
 

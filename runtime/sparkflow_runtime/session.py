@@ -52,6 +52,6 @@ def reset(target: str, containers: list[str], config: ConfigProto | None = None)
     if target:
         server = server_at(target)
         if server is None:
-            reset_remotely(target, containers, filters)
+            reset_remotely(target, containers, filters, config.operation_timeout_in_ms / 1000 if config else 0)
         else:
             server.reset_cluster(containers, filters)

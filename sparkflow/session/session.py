@@ -70,8 +70,14 @@ class Session:
     @staticmethod
     def reset(target: str, containers: Sequence[str] | None = None, config: ConfigProto | None = None) -> None:
         """Drop the variables and queues of these containers (of all) in the cluster of `target`, and end every session
-        there: their next run raises AbortedError. Sessions without a target own what they use and are not touched."""
-        runtime("session").reset(target, list(containers or ()), config)
+        there: their next run raises AbortedError. Sessions without a target own what they use and are not touched.
+
+        Raises TypeError on containers that are no list of names, UnavailableError where nobody answers in 20 s, or in
+        the config's operation_timeout_in_ms."""
+        named = [] if containers is None else containers
+        if not isinstance(named, (list, tuple)) or not all(isinstance(name, str) for name in named):
+            raise TypeError(f"containers must be a list of their names, got {containers!r}")
+        runtime("session").reset(target, list(named), config)
 
     # ------------------------------------------------------------------ running
 

@@ -45,3 +45,16 @@ def test_who_waits_is_told_of_no_end_of_data(
             step.result(10)
         with pytest.raises(tf.errors.AbortedError):
             session.run(waiting)
+
+
+@pytest.mark.parametrize("containers", ["box", 3, [3], b"box"])
+def test_containers_that_are_no_list_of_names(containers: Any) -> None:
+    """Of a text each letter would be one, and nothing dropped."""
+    with pytest.raises(TypeError, match="containers must be a list of their names, got"):
+        tf.Session.reset("grpc://localhost:1", containers)
+
+
+def test_nobody_is_waited_for_longer_than_asked() -> None:
+    config = tf.ConfigProto(operation_timeout_in_ms=50)
+    with pytest.raises(tf.errors.UnavailableError, match=r"no Server answers after 0\.05 s"):
+        tf.Session.reset("grpc://localhost:1", config=config)
