@@ -184,8 +184,10 @@ def _value(name: str, form: _Form, default: Any) -> str:
     value = form.value.format(quoted(name))
     if default is None:
         return value
-    # From text: a literal 0.5 is a decimal in SQL, and NaN is none at all.
-    text = str(int(default)) if form.dtype.kind in "biu" else repr(float(default))
+    # From text: a literal 0.5 is a decimal in SQL, and NaN is none at all. Rounded here, as Python rounds it elsewhere:
+    # what the text of a double comes to as a float may be another one.
+    whole = form.dtype.kind in "biu"
+    text = str(int(default)) if whole else repr(pa.scalar(default, pa.from_numpy_dtype(form.dtype)).as_py())
     return f"coalesce({value}, cast('{text}' as {form.sql}))"
 
 

@@ -55,6 +55,17 @@ def test_a_default_stands_for_nulls_before_they_leave() -> None:
     ]
 
 
+def test_a_default_is_rounded_once() -> None:
+    """Between two floats; the text of this double is nearer to the lower one, and Spark takes its text."""
+    schema, default = pa.schema([("x", pa.float32()), ("y", pa.float64())]), 1.0000001788139343
+    floats, doubles = pack(schema, {"x": default, "y": default}).expressions
+    assert f"cast('{float(np.float32(default))!r}' as float)" in floats and np.float32(default) > np.float32(
+        default - 1e-15
+    )
+    assert f"cast('{default!r}' as double)" in doubles
+    assert "cast('inf' as float)" in pack(schema, {"x": 3.4028235677973366e38}).expressions[1]
+
+
 def test_names_are_quoted_and_do_not_clash() -> None:
     packing = pack(pa.schema([("a`b", pa.int8()), ("c d", pa.int8()), ("packed_int8", pa.string())]))
     assert packing.expressions == ["`packed_int8`", "array(`a``b`, `c d`) as `packed_int8_`"]
