@@ -85,20 +85,15 @@ def first_words(seeds: np.ndarray) -> np.ndarray:
 
 def words(stream: Stream, blocks: int) -> np.ndarray:
     """[blocks, 4] words, of counters one behind the other."""
-    return _filled(philox_loops.words, stream, blocks).view(np.uint32)
+    out = np.empty((blocks, 4), np.uint32)
+    _in_threads(philox_loops.words, out.reshape(-1).view(np.int32), stream.parts())
+    return out
 
 
 def words_at(stream: Stream, blocks: np.ndarray) -> np.ndarray:
     """[n, 4] words, of the blocks of these numbers (uint64)."""
     key, low, high, _ = stream.parts()
     return np.stack(philox_loops.turned(low + blocks, low, high, key), 1).astype(np.uint32)
-
-
-def _filled(loop: Compiled, stream: Stream, blocks: int, stride: int = 1) -> np.ndarray:
-    """[blocks, 4] bits (int32), as the loop makes them."""
-    bits = np.empty(4 * blocks, np.int32)
-    _in_threads(loop, bits, stream.parts(stride))
-    return bits.reshape(-1, 4)
 
 
 def _in_threads(loop: Compiled, bits: np.ndarray, parts: np.ndarray) -> None:
@@ -157,8 +152,22 @@ def _each(stream: Stream, shape: tuple[int, ...], dtype: Any, make: Callable[[np
     return found.reshape(-1)[:count].reshape(shape)
 
 
-def _of_bits(bits: np.ndarray, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
-    return bits.view(np.float32).reshape(-1)[: prod(shape)].reshape(shape).astype(dtype, copy=False)
+def _float32(loops: Sequence[Compiled], stream: Stream, shape: tuple[int, ...], stride: int = 1) -> np.ndarray:
+    """What the loops make, one over what the other left."""
+    size, parts = prod(shape), stream.parts(stride)
+    if size < _FEW:
+        bits = np.empty((size + 3) // 4 * 4, np.int32)
+        for loop in loops:
+            loop(bits, parts, 0, len(bits) // 4)
+        return bits[:size].view(np.float32).reshape(shape)
+    out = np.empty(shape, np.float32)  # its own memory, which whoever takes it may write into
+    bits, behind = out.reshape(-1).view(np.int32), size // 4 * 4
+    last, rest = np.empty(4, np.int32), stream.at(size // 4 * stride).parts(stride)
+    for loop in loops:
+        _in_threads(loop, bits[:behind], parts)
+        loop(last, rest, 0, 1)
+    bits[behind:] = last[: size - behind]
+    return out
 
 
 class Words:
@@ -189,14 +198,14 @@ class Words:
 def uniform(stream: Stream, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
     """In [0, 1)."""
     if dtype == np.float32:
-        return _of_bits(_filled(philox_loops.units, stream, -(-prod(shape) // 4)), shape, dtype)
+        return _float32([philox_loops.units], stream, shape)
     return _each(stream, shape, dtype, _units)
 
 
 def normal(stream: Stream, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
     if dtype == np.float64:
         return _each(stream, shape, dtype, _wide_normals)
-    return _of_bits(_filled(philox_loops.normals, stream, -(-prod(shape) // 4)), shape, dtype)
+    return _float32([philox_loops.normals], stream, shape).astype(dtype, copy=False)
 
 
 def full_range(stream: Stream, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
@@ -216,10 +225,8 @@ def truncated(stream: Stream, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
     """Normal values within two standard deviations. Each group of values draws from counters of its own."""
     if dtype == np.float64:
         return _wide_truncated(stream, shape)
-    groups = -(-prod(shape) // 4)
-    bits = _filled(philox_loops.normals, stream, groups, RESERVED)
-    _in_threads(philox_loops.drawn_again, bits.reshape(-1), stream.parts(RESERVED))
-    return _of_bits(bits, shape, dtype)
+    loops = philox_loops.normals, philox_loops.drawn_again
+    return _float32(loops, stream, shape, RESERVED).astype(dtype, copy=False)
 
 
 def _wide_truncated(stream: Stream, shape: tuple[int, ...]) -> np.ndarray:

@@ -54,9 +54,10 @@ def test_threads_draw_what_one_does(monkeypatch: pytest.MonkeyPatch, draw: Calla
 
 def test_a_short_draw_begins_a_long_one() -> None:
     for draw in (philox.uniform, philox.normal, philox.truncated):
-        long = draw(STREAMS[0], (4099,), np.dtype("f4"))
-        for count in (0, 1, 3, 4, 5, 2050):
+        long = draw(STREAMS[0], (70_001,), np.dtype("f4"))
+        for count in (0, 1, 3, 4, 5, 2050, 16_383, 16_384, 70_000):
             assert draw(STREAMS[0], (count,), np.dtype("f4")).tobytes() == long[:count].tobytes()
+        assert long.flags.owndata
 
 
 def test_a_stream_goes_on_by_256_counters_a_value() -> None:
