@@ -70,7 +70,8 @@ def train(
     """Train inside one barrier stage of the DataFrame's cluster.
 
     partition_by: an integer column that says which worker trains a row (modulo the number of workers); without it Spark
-    deals the rows round robin. order_by: a column that orders a worker's rows (needed for the same bits in every run).
+    deals the rows round robin. order_by: a column that orders a worker's rows (needed for the same bits in every run);
+    those that are equal in it come in any order.
     read_files: where the DataFrame is nothing but parquet files (see spark_files.py), and neither of these two columns
     is given, the tasks read them themselves: some times as fast, equally many rows each, and always in the same order.
     slots: task slots of the cluster, where Spark does not tell, as over Spark Connect with spark.default.parallelism.

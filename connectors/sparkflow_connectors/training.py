@@ -190,8 +190,8 @@ class Trainer:
             if self.chief:
                 self.control.log(
                     f"the rows come in another order than before: epoch {self.epoch + 1} begins again, and its rows "
-                    "that were used before are used twice. Give `order_by`, and the seed, validation and feed_bytes of "
-                    "before, to have each used once"
+                    "that were used before are used twice. Give `order_by` a column in which no two rows are equal, "
+                    "and the seed, validation and feed_bytes of before, to have each used once"
                 )
         self._post_mark(raw)
         self._meet(raw)

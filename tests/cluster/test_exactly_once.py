@@ -199,6 +199,7 @@ def test_rows_that_come_in_another_order_are_noticed(
             validation=VALIDATION, params={"rows": ROWS, "kill": [], "notes": "", "strategy": "ps"}, **options,
         )  # fmt: skip
     assert "the rows come in another order than before: epoch 1 begins again" in caplog.text
+    assert "Give `order_by` a column in which no two rows are equal" in caplog.text
     none_left()
 
 
