@@ -19,8 +19,11 @@ from time import perf_counter
 from typing import Any
 from weakref import WeakSet
 
+from sparkflow.data.elements import check_whole
 from sparkflow.data.lasting import Pair, lasting, pairs
+from sparkflow.framework.graph import Tensor
 from sparkflow.session.environment import processors
+from sparkflow_runtime.wire.errors import InvalidArgumentError
 
 CALL_S, ELEMENT_S = 2e-4, 2e-3  # a call of a function, and an element made ahead, from where a thread pays
 _TASK_S = 4e-3  # what a thread takes at once: to wake one costs up to 0.1 ms
@@ -35,8 +38,21 @@ def switch_often() -> None:
     sys.setswitchinterval(min(sys.getswitchinterval(), _SWITCH_S))
 
 
+def check_calls(num_parallel_calls: Any) -> None:
+    """Raises TypeError on what is no whole number (nor a tensor), InvalidArgumentError on one that is no number of
+    calls."""
+    if num_parallel_calls is None or isinstance(num_parallel_calls, (Tensor, bool)):
+        return
+    check_whole(num_parallel_calls)
+    if num_parallel_calls < 1 and num_parallel_calls != AUTOTUNE:
+        raise InvalidArgumentError(
+            f"num_parallel_calls must be greater than zero, or tf.data.experimental.AUTOTUNE, got {num_parallel_calls}"
+        )
+
+
 def threads_of(num_parallel_calls: Any) -> int:
-    """1: none but the caller's."""
+    """1: none but the caller's. Raises TypeError on what is no number, InvalidArgumentError on one below 1."""
+    check_calls(num_parallel_calls)
     if num_parallel_calls is None or not isinstance(num_parallel_calls, int):
         return 1 if num_parallel_calls is None else processors()
     return processors() if num_parallel_calls == AUTOTUNE else max(1, min(num_parallel_calls, 4 * processors()))

@@ -303,13 +303,12 @@ class Dataset(Transformations):
         name: str | None = None,
     ) -> Dataset:  # fmt: skip
         """map_func of each element; up to num_parallel_calls at once where that takes long."""
-        function = Function(map_func, self._spec)
+        threads, function = ahead.threads_of(num_parallel_calls), Function(map_func, self._spec)
         if function.takes_many:
             tensors = tuple(dict.fromkeys(self._tensors + function.tensors))
             step = deferred.mapped(self._step or deferred.whole, function)
             made = Dataset(function.spec, self._raw, tensors, step, self._count)
         else:
-            threads = ahead.threads_of(num_parallel_calls)
             called = lambda rows, call: (  # noqa: E731
                 order.mapped(call, rows) if threads < 2 else ahead.calls(call, rows, threads)
             )
@@ -339,13 +338,17 @@ class Dataset(Transformations):
     def interleave(
         self,
         map_func: Callable[..., Dataset],
-        cycle_length: int = 1,
-        block_length: int = 1,
+        cycle_length: int | None = 1,
+        block_length: int | None = 1,
         num_parallel_calls: Any = None,
         deterministic: Any = None,
         name: str | None = None,
     ) -> Dataset:
-        """As flat_map, from cycle_length datasets in turn, block_length elements of each."""
+        """As flat_map, from cycle_length datasets in turn, block_length elements of each; from one where that is left
+        open (None, AUTOTUNE), so that the order does not depend on the machine."""
+        ahead.check_calls(num_parallel_calls)
+        cycle_length = 1 if cycle_length in (None, ahead.AUTOTUNE) else cycle_length
+        block_length = 1 if block_length is None else block_length
         function = Function(map_func, self._spec, "map_func")
         made: Dataset = function.raw
         given = tuple(function.graph.own(t) for t in made._tensors)

@@ -179,3 +179,28 @@ def test_settings_are_whole_numbers(graph: Any, wrong: Any) -> None:
         with pytest.raises(TypeError, match="must be a whole number"):
             method(wrong)
     assert rows.batch(np.int32(2)).output_shapes.as_list() == [None]
+
+
+@pytest.mark.parametrize(
+    ("calls", "error"),
+    [("x", TypeError), (1.5, TypeError), (0, tf.errors.InvalidArgumentError), (-2, tf.errors.InvalidArgumentError)],
+)
+def test_numbers_of_calls_that_there_cannot_be(calls: Any, error: type, graph: Any) -> None:
+    numbers = tf.data.Dataset.range(3)
+    for make in (
+        lambda: numbers.map(lambda x: x, num_parallel_calls=calls),
+        lambda: numbers.interleave(tf.data.Dataset.range, 2, num_parallel_calls=calls),
+        lambda: numbers.apply(tf.data.experimental.map_and_batch(lambda x: x, 2, num_parallel_calls=calls)),
+    ):
+        with pytest.raises(error, match="must be a whole number|num_parallel_calls must be greater than zero"):
+            make()
+    for fine in (None, 2, tf.data.experimental.AUTOTUNE, tf.constant(2, tf.int64)):
+        numbers.map(lambda x: x, num_parallel_calls=fine)
+
+
+@pytest.mark.parametrize("cycle_length", [None, tf.data.experimental.AUTOTUNE])
+def test_interleaving_of_as_many_as_one_likes(cycle_length: Any, graph: Any) -> None:
+    made = tf.data.Dataset.range(4).interleave(tf.data.Dataset.range, cycle_length, None)
+    element = made.make_one_shot_iterator().get_next()
+    with tf.Session() as session:
+        assert [session.run(element) for _ in range(6)] == [0, 0, 1, 0, 1, 2]
