@@ -192,7 +192,7 @@ def test_numbers_of_calls_that_there_cannot_be(calls: Any, error: type, graph: A
         lambda: numbers.interleave(tf.data.Dataset.range, 2, num_parallel_calls=calls),
         lambda: numbers.apply(tf.data.experimental.map_and_batch(lambda x: x, 2, num_parallel_calls=calls)),
     ):
-        with pytest.raises(error, match="must be a whole number|num_parallel_calls must be greater than zero"):
+        with pytest.raises(error, match=r"must be a whole number|num_parallel_calls must be greater than zero"):
             make()
     for fine in (None, 2, tf.data.experimental.AUTOTUNE, tf.constant(2, tf.int64)):
         numbers.map(lambda x: x, num_parallel_calls=fine)
