@@ -7,6 +7,7 @@ from typing import Any
 from sparkflow.distributions.base import NOT_REPARAMETERIZED, Distribution, parameter
 from sparkflow.distributions.classes import WithLogits, logits_and_probs
 from sparkflow.framework.graph import Tensor, get_default_graph
+from sparkflow.framework.random_seed import salted
 from sparkflow.ops import array, array_join, array_select, linalg_parts, math, math_reduce, operators  # noqa: F401
 from sparkflow.ops.functional import map_fn
 from sparkflow.ops.math_special import lbeta, lgamma
@@ -111,7 +112,7 @@ class DirichletMultinomial(_Counts):
     def _sample_n(self, n: Tensor, seed: int | None) -> Tensor:
         whole = array.broadcast_to(self._weights, self._whole_tensor())
         shares = random_gamma(array.reshape(n, [1]), whole, None, self.dtype, seed)
-        return self._drawn(n, math.log(shares), seed)
+        return self._drawn(n, math.log(shares), salted(seed, "dirichlet_multinomial"))
 
     def _log_prob(self, counts: Tensor) -> Tensor:
         return lbeta(self._weights + counts) - lbeta(self._weights) + self._combinations(counts)

@@ -15,6 +15,7 @@ from sparkflow.distributions.base import (
     spread,
 )
 from sparkflow.framework.graph import Tensor, get_default_graph
+from sparkflow.framework.random_seed import salted
 from sparkflow.ops import array, array_join, array_select, checks, math, operators, random  # noqa: F401 - x + y
 from sparkflow.ops.math_special import betainc, digamma, erfc, lbeta, lgamma, ndtri
 from sparkflow.ops.random_more import random_gamma
@@ -252,7 +253,7 @@ class StudentT(Distribution):
         """A normal value over the root of a chi-square's mean."""
         normal = random.random_normal(_shaped(self, n), dtype=self.dtype, seed=seed)
         df = self._df * array.ones(self._whole_tensor(), dtype=self.dtype)
-        square = random_gamma(array.reshape(n, [1]), 0.5 * df, 0.5, self.dtype, seed=None if seed is None else seed + 1)
+        square = random_gamma(array.reshape(n, [1]), 0.5 * df, 0.5, self.dtype, seed=salted(seed, "student_t"))
         return self._loc + self._scale * normal * math.rsqrt(square / df)
 
     def _log_prob(self, x: Tensor) -> Tensor:

@@ -8,6 +8,7 @@ import numpy as np
 
 from sparkflow.distributions.base import FULLY_REPARAMETERIZED, Distribution, defined, parameter, spread
 from sparkflow.framework.graph import Tensor, get_default_graph
+from sparkflow.framework.random_seed import salted
 from sparkflow.ops import array, array_join, linalg_parts, math, math_reduce, operators  # noqa: F401 - x + y
 from sparkflow.ops.math_special import betainc, digamma, igamma, lbeta, lgamma, xlogy
 from sparkflow.ops.random import random_uniform
@@ -124,7 +125,7 @@ class Beta(Distribution):
     def _sample_n(self, n: Tensor, seed: int | None) -> Tensor:
         """A gamma value over the sum of two."""
         one, zero = (
-            random_gamma(array.reshape(n, [1]), spread(self, t), None, self.dtype, None if seed is None else seed + i)
+            random_gamma(array.reshape(n, [1]), spread(self, t), None, self.dtype, salted(seed, "beta") if i else seed)
             for i, t in enumerate((self._one, self._zero))
         )
         return one / (one + zero)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+
 from sparkflow.framework.graph import get_default_graph
 
 DEFAULT_GRAPH_SEED = 87654321
@@ -25,3 +27,10 @@ def get_seed(op_seed: int | None) -> tuple[int, int]:
         op_seed, graph.seeds_given = graph.seeds_given, graph.seeds_given + 1
     pair = ((DEFAULT_GRAPH_SEED if graph.seed is None else graph.seed) % _MOST, op_seed % _MOST)
     return pair if pair != (0, 0) else (0, _MOST)
+
+
+def salted(seed: int | None, salt: str) -> int | None:
+    """A seed for another op that follows from one of two, as TensorFlow's distributions and cells make it."""
+    if seed is None:
+        return None
+    return int(hashlib.md5(f"{seed}{salt}".encode(), usedforsecurity=False).hexdigest()[:8], 16) & 0x7FFFFFFF

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterator
 from itertools import repeat
 from typing import Any
 
 from sparkflow.framework import nest
 from sparkflow.framework.graph import Tensor, get_default_graph
+from sparkflow.framework.random_seed import salted
 from sparkflow.framework.shapes import as_dims
 from sparkflow.ops import math
 from sparkflow.ops.nn import dropout
@@ -83,11 +83,8 @@ class DropoutWrapper(_Wrapper):
                 ]
 
     def _seed_of(self, which: int, part: int) -> int | None:
-        """TensorFlow's, of one of the tensors that the cell takes or gives."""
-        if self._seed is None:
-            return None
-        text = f"{self._seed}{_PARTS[which]}_{part}".encode()
-        return int(hashlib.md5(text, usedforsecurity=False).hexdigest()[:8], 16) & 0x7FFFFFFF
+        """That of one of the tensors that the cell takes or gives."""
+        return salted(self._seed, f"{_PARTS[which]}_{part}")
 
     def __call__(self, inputs: Any, state: Any, scope: Any = None) -> tuple[Any, Any]:
         x = self._dropped_all(inputs, self._input, 1)

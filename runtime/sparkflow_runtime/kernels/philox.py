@@ -92,8 +92,9 @@ def words(stream: Stream, blocks: int) -> np.ndarray:
 
 def words_at(stream: Stream, blocks: np.ndarray) -> np.ndarray:
     """[n, 4] words, of the blocks of these numbers (uint64)."""
-    key, low, high, _ = stream.parts()
-    return np.stack(philox_loops.turned(low + blocks, low, high, key), 1).astype(np.uint32)
+    out = np.empty((len(blocks), 4), np.uint32)
+    philox_loops.words_of(out.reshape(-1).view(np.int32), blocks, stream.parts(), 0, len(blocks))
+    return out
 
 
 def _in_threads(loop: Compiled, bits: np.ndarray, parts: np.ndarray) -> None:
@@ -129,11 +130,21 @@ def _units(w: np.ndarray, dtype: Any) -> np.ndarray:
     return values.astype(dtype)
 
 
-def _wide_normals(w: np.ndarray, dtype: Any) -> np.ndarray:
+def wide_normals(w: np.ndarray, dtype: Any = np.float64) -> np.ndarray:
     """Box and Muller's two float64 of two even ones."""
+    radius, angle, shape = _polar(w)
+    return np.stack([np.sin(angle) * radius, np.cos(angle) * radius], -1).reshape(shape)
+
+
+def second_normals(w: np.ndarray) -> np.ndarray:
+    """The second ones of those two."""
+    radius, angle, _ = _polar(w)
+    return (np.cos(angle) * radius)[..., 0]
+
+
+def _polar(w: np.ndarray) -> tuple[np.ndarray, np.ndarray, tuple[int, ...]]:
     even = wide_unit(w)
-    radius, angle = np.sqrt(-2 * np.log(np.maximum(even[..., 0::2], 1e-7))), 2 * np.pi * even[..., 1::2]
-    return np.stack([np.sin(angle) * radius, np.cos(angle) * radius], -1).reshape(even.shape)
+    return np.sqrt(-2 * np.log(np.maximum(even[..., 0::2], 1e-7))), 2 * np.pi * even[..., 1::2], even.shape
 
 
 def whole(w: np.ndarray, dtype: Any) -> np.ndarray:
@@ -204,7 +215,7 @@ def uniform(stream: Stream, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
 
 def normal(stream: Stream, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
     if dtype == np.float64:
-        return _each(stream, shape, dtype, _wide_normals)
+        return _each(stream, shape, dtype, wide_normals)
     return _float32([philox_loops.normals], stream, shape).astype(dtype, copy=False)
 
 
@@ -236,7 +247,7 @@ def _wide_truncated(stream: Stream, shape: tuple[int, ...]) -> np.ndarray:
     out = np.zeros((groups, per_group))
     filled, todo, drawn = np.zeros(groups, np.int64), np.arange(groups), 0
     while len(todo):
-        found = _wide_normals(words_at(stream, begins[todo] + np.uint64(drawn)), np.float64)
+        found = wide_normals(words_at(stream, begins[todo] + np.uint64(drawn)), np.float64)
         for column in range(found.shape[1]):
             value = found[:, column]
             rows = np.flatnonzero((np.abs(value) < 2) & (filled[todo] < per_group))

@@ -65,6 +65,21 @@ def _(bits: Any, stream: Any, start: Any, stop: Any) -> None:
     _in_chunks(bits, stream, start, stop, lambda w: w)
 
 
+@compiled(["void(int32[::1], uint64[::1], uint64[::1], int64, int64)"], parts=[turned])
+def words_of(bits: Any, numbers: Any, stream: Any, start: Any, stop: Any) -> None:
+    """Those of blocks with these numbers."""
+    key, low, high = stream[0], stream[1], stream[2]
+    for i in range(U(start), U(stop)):
+        a, b, c, d = turned(low + numbers[i], low, high, key)
+        bits[_FOUR * i], bits[_FOUR * i + _FIRST] = N(a), N(b)
+        bits[_FOUR * i + _SECOND], bits[_FOUR * i + _THIRD] = N(c), N(d)
+
+
+@words_of.otherwise
+def _(bits: Any, numbers: Any, stream: Any, start: Any, stop: Any) -> None:
+    bits[4 * start : 4 * stop] = _blocks(stream, numbers[start:stop]).reshape(-1)
+
+
 # ---------------------------------------------------------------------- uniform
 
 _MANTISSA, _UNIT = N(0x7FFFFF), F(2.0**-23)

@@ -12,6 +12,7 @@ import numpy as np
 from sparkflow_runtime.kernels import philox
 from sparkflow_runtime.kernels.host import host, ints, one_int
 from sparkflow_runtime.kernels.philox_loops import swapped
+from sparkflow_runtime.kernels.random_rejection import gamma, poisson
 from sparkflow_runtime.kernels.registry import Function, Node, bound
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
@@ -118,27 +119,26 @@ def _multinomial(node: Node) -> Function:
     return lambda logits, num_samples: node.xp.asarray(drawn_classes(what, stream.take, logits, num_samples, dtype))
 
 
-def _of_parameter(node: Node, dtype: Any, draw: Callable[[np.random.Generator, Any, tuple[int, ...]], Any]) -> Function:
-    """draw(generator, parameter, shape + parameter.shape), as `dtype`."""
-    rng = generator(node)
+def _of_parameter(op: str, draw: Callable[[philox.Stream, np.ndarray, int], np.ndarray], typed: bool) -> None:
+    """draw(stream, parameters, count) -> float64 [count, parameters]. typed: whether an attribute says the type."""
 
-    def run(shape: Any, parameter: Any) -> Any:
-        values, sizes = host(parameter), ints(shape)
-        if any(s < 0 for s in sizes) or (values < 0).any():
-            raise InvalidArgumentError(
-                f"{node.op} {node.name!r}: neither sizes {sizes} nor the parameter may be negative"
-            )
-        drawn = draw(rng, values.astype(np.float64), sizes + values.shape)
-        return node.xp.asarray(np.asarray(drawn).astype(dtype or values.dtype))
+    def factory(node: Node) -> Function:
+        stream, dtype = draws(node), node.attr("dtype").np if typed else None
 
-    return run
+        def run(shape: Any, parameter: Any) -> Any:
+            values, sizes = host(parameter), ints(shape)
+            if any(s < 0 for s in sizes) or (values < 0).any():
+                raise InvalidArgumentError(
+                    f"{op} {node.name!r}: neither sizes {sizes} nor the parameter may be negative"
+                )
+            count = prod(sizes)
+            drawn = draw(stream.take(count * values.size), values.reshape(-1), count)
+            return node.xp.asarray(drawn.reshape(*sizes, *values.shape).astype(dtype or values.dtype))
+
+        return run
+
+    bound(op)(factory)
 
 
-@bound("RandomGamma")
-def _gamma(node: Node) -> Function:
-    return _of_parameter(node, None, lambda rng, alpha, shape: rng.standard_gamma(alpha, shape))
-
-
-@bound("RandomPoissonV2")
-def _poisson(node: Node) -> Function:
-    return _of_parameter(node, node.attr("dtype").np, lambda rng, rate, shape: rng.poisson(rate, shape))
+_of_parameter("RandomGamma", gamma, typed=False)
+_of_parameter("RandomPoissonV2", poisson, typed=True)
