@@ -46,7 +46,7 @@ from sparkflow_connectors.model import Model
 from sparkflow_connectors.processes import Child
 from sparkflow_connectors.rows import frame_pieces, with_types
 from sparkflow_connectors.saved import load_model
-from sparkflow_connectors.schema import check_names, check_partitioning, resolve
+from sparkflow_connectors.schema import check_names, check_partitioning, owners, resolve, unsortable
 from sparkflow_connectors.unshipped import not_in_dask
 from sparkflow_connectors.variable_tables import Rows, write
 from sparkflow_connectors.waiting import Patience
@@ -316,9 +316,12 @@ def _rows(
                 "training"
             )
     if partition_by is not None:
-        frame = frame[frame[partition_by].to_numpy() % job.workers == rank]  # Arrow has no % in pandas
+        frame = frame[owners(frame[partition_by].to_numpy(), job.workers) == rank]  # Arrow has no % in pandas
     if order_by is not None:
-        frame = frame.sort_values(order_by, kind="stable")
+        try:
+            frame = frame.sort_values(order_by, kind="stable")
+        except (TypeError, ValueError, pa.ArrowNotImplementedError):
+            raise unsortable(order_by, frame[order_by].dtype) from None
     yield frame
 
 

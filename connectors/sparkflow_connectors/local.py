@@ -25,7 +25,7 @@ from sparkflow_connectors.record_types import EXAMPLE
 from sparkflow_connectors.rows import arrays_of_numpy, native, pieces_of, table_of, with_types
 from sparkflow_connectors.saved import load_model
 from sparkflow_connectors.schema import arrays as arrays_of
-from sparkflow_connectors.schema import check_batch, check_keys, check_partitioning, resolve
+from sparkflow_connectors.schema import check_batch, check_keys, check_partitioning, owners, resolve, unsortable
 from sparkflow_connectors.tfrecord import Counts, read_tfrecord
 from sparkflow_connectors.tfrecord_write import to_tfrecord as write_tfrecord
 from sparkflow_connectors.variable_tables import as_arrow as variable_table
@@ -126,7 +126,7 @@ def partition(table: pa.Table, workers: int, partition_by: str | None, order_by:
         cuts = np.linspace(0, table.num_rows, workers + 1).astype(int)
         parts = [table.slice(a, b - a) for a, b in pairwise(cuts)]
     else:
-        owner = table.column(partition_by).to_numpy() % workers
+        owner = owners(table.column(partition_by).to_numpy(), workers)
         table = _of_columns_that_are_taken(table)
         parts = [table.filter(pc.equal(pa.array(owner), rank)) for rank in range(workers)]
     return [_of_columns_that_are_taken(part).sort_by(order_by) for part in parts] if order_by else parts
@@ -160,10 +160,7 @@ def _check_order(table: pa.Table, order_by: str | None) -> None:
             _of_columns_that_are_taken(table.select([order_by]).slice(0, 0)).sort_by(order_by)
     except (pa.ArrowTypeError, pa.ArrowNotImplementedError):
         kind = table.schema.field(order_by).type
-        raise InvalidArgumentError(
-            f"order_by: column {order_by!r} has type {kind}, by which rows cannot be sorted. Name a column of numbers, "
-            "strings or times, or cast it first"
-        ) from None
+        raise unsortable(str(order_by), kind) from None
 
 
 class Gathering:

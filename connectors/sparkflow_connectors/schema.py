@@ -151,6 +151,19 @@ def check_partitioning(schema: pa.Schema, partition_by: str | None, order_by: st
             )
 
 
+def unsortable(order_by: str, kind: Any) -> InvalidArgumentError:
+    """Of a column of that type."""
+    return InvalidArgumentError(
+        f"order_by: column {order_by!r} has type {kind}, by which rows cannot be sorted. Name a column of numbers, "
+        "strings or times, or cast it first"
+    )
+
+
+def owners(partition_by: np.ndarray, workers: int) -> np.ndarray:
+    """Which worker each row is for. partition_by: integers of any size, whose type need not have so many workers."""
+    return (partition_by.astype(np.int64) if partition_by.dtype.itemsize < 8 else partition_by) % workers
+
+
 def check_keys(batch: pa.RecordBatch | pa.Table, keys: Mapping[str, str | None], first_row: int = 0) -> None:
     """Raises InvalidArgumentError on a null in a column that says where or when a row is trained: it would be lost.
 
@@ -240,5 +253,5 @@ def arrays(batch: pa.RecordBatch | pa.Table, columns: Columns, first_row: int = 
 
 __all__ = [
     "Column", "Columns", "arrays", "check_batch", "check_column", "check_keys", "check_names", "check_partitioning",
-    "check_trainable", "resolve",
+    "check_trainable", "owners", "resolve", "unsortable",
 ]  # fmt: skip

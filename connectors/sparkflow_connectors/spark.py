@@ -35,7 +35,7 @@ from sparkflow_connectors.spark_errors import cancelled, lost, name_errors, note
 from sparkflow_connectors.spark_executors import await_slots
 from sparkflow_connectors.spark_files import check_columns, parquet_files
 from sparkflow_connectors.spark_group import JobGroup
-from sparkflow_connectors.spark_schema import arrow_schema, check_case, check_frame
+from sparkflow_connectors.spark_schema import arrow_schema, check_case, check_frame, sorted_within
 from sparkflow_connectors.spark_settings import check_settings
 from sparkflow_connectors.spark_slots import LateTasks
 from sparkflow_connectors.spark_stream import TrainingStream, stream
@@ -161,7 +161,7 @@ def _partitioned(df: DataFrame, workers: int, partition_by: str | None, order_by
         df = df.repartition(workers)
     else:
         df = df.repartitionById(workers, F.pmod(F.col(quoted(partition_by)), F.lit(workers)).cast("int"))
-    return df.sortWithinPartitions(F.col(quoted(order_by))) if order_by else df
+    return sorted_within(df, order_by) if order_by else df
 
 
 def session(name: str = "sparkflow", master: str | None = None) -> SparkSession:

@@ -8,9 +8,12 @@ from functools import partial
 from typing import Any
 
 import pyarrow as pa
-from pyspark.errors import PySparkException
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql import functions as F
 from pyspark.sql.pandas import types
 
+from sparkflow_connectors.packing import quoted
+from sparkflow_connectors.schema import unsortable
 from sparkflow_connectors.spark_connect import is_stopped
 from sparkflow_runtime.wire.errors import FailedPreconditionError, InvalidArgumentError
 
@@ -68,3 +71,14 @@ def arrow_schema(df: Any) -> pa.Schema:
 
     typed = [(f, of(f.dataType)) for f in df.schema.fields]
     return pa.schema([pa.field(f.name, kind, f.nullable or pa.types.is_null(kind)) for f, kind in typed])
+
+
+def sorted_within(df: Any, order_by: str) -> Any:
+    """The DataFrame with the rows of each partition in the order of a column. Raises InvalidArgumentError on a type by
+    which Spark sorts nothing, such as maps; over Spark Connect that is told when it runs."""
+    try:
+        return df.sortWithinPartitions(F.col(quoted(order_by)))
+    except AnalysisException as error:
+        if "ORDERING_TYPE" not in str(error):
+            raise
+        raise unsortable(order_by, df.schema[order_by].dataType.simpleString()) from None

@@ -160,11 +160,15 @@ def test_types_that_no_record_has(clusters: Any, tmp_path: Path, value: str, kin
 
 
 def test_an_order_that_no_task_gets(clusters: Any, tmp_path: Path) -> None:
-    frame = clusters.spark.sql("select id x, make_ym_interval(0, cast(id as int)) since from range(9)")
-    with pytest.raises(tf.errors.InvalidArgumentError, match="'since' has type interval year to month, which no task"):
-        tf.spark.train(
-            frame, slow_model(), label=None, features=["x"], order_by="since", checkpoint_dir=str(tmp_path / "out")
-        )
+    frame = clusters.spark.sql("select id x, make_ym_interval(0, cast(id as int)) since, map(id, 1) m from range(9)")
+    for order_by, message in (
+        ("since", "'since' has type interval year to month, which no task"),
+        ("m", r"'m' has type map<bigint,int>, by which rows cannot be sorted\. Name a column"),
+    ):
+        with pytest.raises(tf.errors.InvalidArgumentError, match=message):
+            tf.spark.train(
+                frame, slow_model(), label=None, features=["x"], order_by=order_by, checkpoint_dir=str(tmp_path / "out")
+            )
     assert not (tmp_path / "out").exists()
 
 

@@ -7,10 +7,14 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
+
+import sparkflow as tf
 
 dask_engine = pytest.importorskip("sparkflow_connectors.dask")
 
+INVALID = tf.errors.InvalidArgumentError
 JOB: Any = SimpleNamespace(workers=3, columns=SimpleNamespace(read=["row"]))
 FRAME = pd.DataFrame({"row": np.arange(10)[::-1], "part": np.arange(10) - 5})
 
@@ -34,3 +38,17 @@ def test_integers_of_every_kind_say_whose_a_row_is(backend: Any) -> None:
         expected = [row for row, part in zip(FRAME["row"], FRAME["part"]) if part % JOB.workers == rank]
         assert rows(rank, frames, "part", None) == expected
         assert rows(rank, frames, "part", "row") == sorted(expected)
+
+
+def test_a_small_integer_says_which_of_many_workers_has_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(JOB, "workers", 200)
+    frame = pd.DataFrame({"row": [0, 1], "part": np.array([-1, 127], np.int8)})
+    assert rows(199, [frame], "part", None) == [0] and rows(127, [frame], "part", None) == [1]
+
+
+@pytest.mark.parametrize("values", [[{"a": 1}, {"a": 2}], [np.zeros(2), np.ones(2)], ["a", 1]])
+def test_an_order_that_pandas_has_not(values: list[Any]) -> None:
+    frame = pd.DataFrame({"row": [0, 1], "o": pd.Series(values, dtype=object)})
+    for given in (frame, frame.assign(o=pd.array([[2], [1]], pd.ArrowDtype(pa.list_(pa.int64()))))):
+        with pytest.raises(INVALID, match=r"order_by: column 'o' has type .*, by which rows cannot be sorted\. Name a"):
+            rows(0, [given], None, "o")

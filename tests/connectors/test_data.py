@@ -73,6 +73,11 @@ def test_partition_by_column_is_the_same_everywhere() -> None:
         check_partitioning(TABLE.schema, "b", None)
 
 
+def test_a_small_integer_says_which_of_many_workers_has_a_row() -> None:
+    table = pa.table({"key": pa.array([1, 127, -1], pa.int8())})
+    assert [rank for rank, part in enumerate(partition(table, 200, "key", None)) if part.num_rows] == [1, 127, 199]
+
+
 @pytest.mark.parametrize("key", [None, "a"])
 def test_rows_of_every_form_of_arrow_are_shared_out(key: str | None) -> None:
     """Arrow itself picks none out of views and of run ends."""
