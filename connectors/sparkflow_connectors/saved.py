@@ -50,6 +50,10 @@ def load_model(
     Raises NotFoundError where there is nothing, InvalidArgumentError on a signature, a tensor or an input that there is
     not, and an input that no column can be.
     """
+    if not isinstance(path, str | bytes | os.PathLike):
+        raise InvalidArgumentError(
+            f"path must be that of a SavedModel's folder, or a checkpoint's prefix, got {type(path).__name__}"
+        )
     path = os.path.abspath(os.path.expanduser(os.fsdecode(path)))
     meta, checkpoint = _of_saved_model(path, tags) if maybe_saved_model_directory(path) else _of_checkpoint(path)
     if inputs is None or outputs is None:

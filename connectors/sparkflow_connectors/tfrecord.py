@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
@@ -224,9 +224,9 @@ def _left_out(path: str, damaged: int, what: str) -> None:
     log.warning("%s (on_error='skip')", what, extra={"context": {"path": path, "damaged": str(damaged)}})
 
 
-def names_of(columns: Sequence[str]) -> list[str]:
-    """Of columns; one may be named without a list around it, whose letters are no columns."""
-    return [columns] if isinstance(columns, str) else list(columns)
+def names_of(named: Any) -> list[Any]:
+    """Of columns or paths; one may be named without a list around it, whose letters are no names."""
+    return list(named) if isinstance(named, Iterable) and not isinstance(named, str | os.PathLike) else [named]
 
 
 def compression_of(path: str, codec: str = "") -> str:
@@ -263,7 +263,7 @@ def open_tfrecord(
     folders: list[list[tuple[str, dict[str, str | None]]]] = []  # as given: a path that is there twice is read twice
     sidecars: dict[str, Sidecar] = {}
     full, records = list[frozenset[str]](), dict[str, int]()
-    for path in map(local_path, [paths] if isinstance(paths, str | os.PathLike) else paths):
+    for path in map(local_path, names_of(paths)):
         for root in roots_of(path):
             settled(root)
             with held(root, shared=True):  # no writer shows files meanwhile

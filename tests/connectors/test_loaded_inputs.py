@@ -63,3 +63,9 @@ def test_the_checkpoint_of_a_training_is_told_as_such(tmp_path: Path) -> None:
         tf.train.Saver().save(session, str(tmp_path / "model.ckpt"), global_step=3)
     with pytest.raises(INVALID, match=r"is of a training, .* Call `train` with its checkpoint_dir again"):
         tf.local.load_model(tmp_path)
+
+
+@pytest.mark.parametrize("path", [None, 3])
+def test_what_is_no_path_of_a_model(path: Any) -> None:
+    with pytest.raises(tf.errors.InvalidArgumentError, match="path must be that of a SavedModel's folder"):
+        tf.local.load_model(path)

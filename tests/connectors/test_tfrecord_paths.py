@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any, cast
 
 import pyarrow as pa
 import pytest
@@ -74,3 +75,14 @@ def test_a_folder_that_is_overwritten_before_it_is_read(tmp_path: Path) -> None:
         tf.errors.NotFoundError, match=r"tfrecord is gone since its folder was listed.*Read the folder a"
     ):
         listed.table()
+
+
+@pytest.mark.parametrize("path", [None, 3, [None], b"folder"])
+def test_what_is_no_path(path: Any) -> None:
+    with pytest.raises(tf.errors.InvalidArgumentError, match="path: expected the name of a folder or file, got"):
+        tf.local.read_tfrecord(path)
+
+
+def test_partitions_by_what_is_no_name(tmp_path: Path) -> None:
+    with pytest.raises(tf.errors.InvalidArgumentError, match="partition_by: column 3 is missing; the table has x"):
+        tf.local.to_tfrecord(pa.table({"x": [1]}), tmp_path / "out", partition_by=cast(Any, 3))
