@@ -48,7 +48,7 @@ from sparkflow_connectors.rows import frame_pieces, with_types
 from sparkflow_connectors.saved import load_model
 from sparkflow_connectors.schema import check_names, check_partitioning, owners, resolve, unsortable
 from sparkflow_connectors.unshipped import not_in_dask
-from sparkflow_connectors.variable_tables import Rows, write
+from sparkflow_connectors.variable_tables import Rows, tables_of, write
 from sparkflow_connectors.waiting import Patience
 from sparkflow_connectors.worker_process import run_child
 from sparkflow_runtime.transport.addresses import in_url, towards
@@ -385,7 +385,7 @@ def write_variables(
     """Dask DataFrames as a checkpoint of variables, see variable_tables.py; computed and written by this process."""
     for ddf in tables.values():
         check_frame(ddf)
-    return write(path, {name: as_table(ddf.compute()) for name, ddf in tables.items()}, base, dtypes)
+    return write(path, {name: as_table(ddf.compute()) for name, ddf in tables_of(tables)}, base, dtypes)
 
 
 __all__ = [

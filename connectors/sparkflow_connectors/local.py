@@ -29,7 +29,7 @@ from sparkflow_connectors.schema import check_batch, check_keys, check_partition
 from sparkflow_connectors.tfrecord import Counts, read_tfrecord
 from sparkflow_connectors.tfrecord_write import to_tfrecord as write_tfrecord
 from sparkflow_connectors.variable_tables import as_arrow as variable_table
-from sparkflow_connectors.variable_tables import write
+from sparkflow_connectors.variable_tables import tables_of, write
 from sparkflow_connectors.worker_process import run_child
 from sparkflow_runtime.wire.errors import DeadlineExceededError, InvalidArgumentError
 
@@ -298,7 +298,7 @@ def write_variables(
     dtypes: Mapping[str, Any] | None = None,
 ) -> str:
     """Arrow tables or pandas DataFrames as a checkpoint of variables, see variable_tables.py; its prefix."""
-    return write(path, {name: as_table(data) for name, data in tables.items()}, base, dtypes)
+    return write(path, {name: as_table(data) for name, data in tables_of(tables)}, base, dtypes)
 
 
 def to_tfrecord(

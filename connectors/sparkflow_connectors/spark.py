@@ -42,7 +42,7 @@ from sparkflow_connectors.spark_stream import TrainingStream, stream
 from sparkflow_connectors.spark_tfrecord import damaged_records, register_tfrecord
 from sparkflow_connectors.spark_transform import transform
 from sparkflow_connectors.unshipped import not_in_spark
-from sparkflow_connectors.variable_tables import Rows, write
+from sparkflow_connectors.variable_tables import Rows, tables_of, write
 from sparkflow_connectors.waiting import RETURN_TIMEOUT_S
 from sparkflow_runtime.wire.errors import FailedPreconditionError, InvalidArgumentError, UnavailableError
 
@@ -384,9 +384,9 @@ def write_variables(
     dtypes: Mapping[str, Any] | None = None,
 ) -> str:
     """DataFrames as a checkpoint of variables, see variable_tables.py; collected and written by the driver."""
-    for df in tables.values():
+    for _, df in tables_of(tables):
         check_frame(df)
-    return write(path, {name: df.toArrow() for name, df in tables.items()}, base, dtypes)
+    return write(path, {name: df.toArrow() for name, df in tables_of(tables)}, base, dtypes)
 
 
 __all__ = [

@@ -8,7 +8,8 @@ tf.train.init_from_checkpoint("warm/model.ckpt", {"users": "users"})  # in the m
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+import reprlib
+from collections.abc import ItemsView, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -114,6 +115,13 @@ def as_arrow(checkpoint: Any, name: str) -> pa.Table:
     return pa.Table.from_batches(rows.batches(), rows.schema)
 
 
+def tables_of(tables: Any) -> ItemsView[str, Any]:
+    """(variable, its table). Raises InvalidArgumentError where they are no dict by name."""
+    if not isinstance(tables, Mapping) or not all(isinstance(name, str) for name in tables):
+        raise InvalidArgumentError(f"tables must be a dict of tables by a variable's name, got {reprlib.repr(tables)}")
+    return tables.items()
+
+
 def write(
     path: str | os.PathLike[str],
     tables: Mapping[str, pa.Table],
@@ -130,6 +138,10 @@ def write(
     dtype has not, where path is a folder, and where it is that of base, whose other variables would be gone; nothing is
     written then.
     """
+    if not isinstance(path, str | os.PathLike):
+        raise InvalidArgumentError(f"path must be a checkpoint's prefix, got {type(path).__name__}")
+    if not isinstance(dtypes, Mapping | None):
+        raise InvalidArgumentError(f"dtypes must be a dict of dtypes by a variable's name, got {dtypes!r}")
     path = os.path.abspath(path)
     if os.path.isdir(path):  # the checkpoint would lie beside it, and who reads `path` finds the folder
         raise InvalidArgumentError(f"{path} is a folder, and a checkpoint's path is a prefix, such as {path}/variables")

@@ -191,3 +191,17 @@ def test_a_variable_that_is_one_value_is_no_table(base: str, tmp_path: Path) -> 
         write(str(tmp_path / "out"), {"alone": rows}, base)
     with pytest.raises(tf.errors.InvalidArgumentError, match=r"one value, no table; tf\.train.load_variable reads it"):
         as_arrow(base, "alone")
+
+
+@pytest.mark.parametrize(
+    ("path", "tables", "dtypes", "said"),
+    [
+        (None, {}, None, "path must be a checkpoint's prefix, got NoneType"),
+        ("out", [1], None, r"tables must be a dict of tables by a variable's name, got \[1\]"),
+        ("out", {3: None}, None, "tables must be a dict of tables"),
+        ("out", {}, "float32", "dtypes must be a dict of dtypes by a variable's name, got 'float32'"),
+    ],
+)
+def test_what_no_variable_is_written_of(path: Any, tables: Any, dtypes: Any, said: str) -> None:
+    with pytest.raises(tf.errors.InvalidArgumentError, match=said):
+        tf.local.write_variables(path, tables, dtypes=dtypes)
