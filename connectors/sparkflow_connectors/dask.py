@@ -383,7 +383,7 @@ def write_variables(
     dtypes: Mapping[str, Any] | None = None,
 ) -> str:
     """Dask DataFrames as a checkpoint of variables, see variable_tables.py; computed and written by this process."""
-    for ddf in tables.values():
+    for _, ddf in tables_of(tables):
         check_frame(ddf)
     return write(path, {name: as_table(ddf.compute()) for name, ddf in tables_of(tables)}, base, dtypes)
 
