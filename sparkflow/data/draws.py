@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from sparkflow.data.elements import Fed
+from sparkflow.data.elements import OF_RUN, Fed
 from sparkflow_runtime.kernels import philox
 
 _SEEDS = 256  # that are drawn at once
@@ -21,12 +21,12 @@ _ROOT: Any = object()  # among the values of a run: what gives its generators th
 
 def run(values: Mapping[Any, Any], root: int) -> Fed:
     """What the rows of one run are asked for with. values: those of the dataset's tensors."""
-    return {**values, _ROOT: np.random.default_rng(root)}
+    return {**values, _ROOT: np.random.default_rng(root), OF_RUN: {}}
 
 
 def within(fed: Fed, values: Mapping[Any, Any]) -> Fed:
     """For a dataset that a function makes of an element of a run: values are those of its own tensors."""
-    return {**values, _ROOT: fed[_ROOT]} if _ROOT in fed else dict(values)
+    return {**values, **{key: fed[key] for key in (_ROOT, OF_RUN) if key in fed}}
 
 
 def new_root() -> int:

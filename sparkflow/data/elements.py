@@ -24,6 +24,7 @@ from sparkflow_runtime.wire import dtypes
 from sparkflow_runtime.wire.errors import InvalidArgumentError, UnimplementedError
 
 Fed = Mapping[Tensor, Any]  # the values of the tensors that a recipe begins with
+OF_RUN: Any = object()  # among them: what functions that draw at random are called by, in one run through a dataset
 
 
 class Spec(NamedTuple):
@@ -252,14 +253,20 @@ class Function:
         tables = (*TABLE_FILLS, TABLE_TYPE)
         return not any(op.spec.stateful and op.type not in tables for op in self.graph.get_operations())
 
+    @cached_property
+    def _draws(self) -> bool:
+        """Whether it has random ops, which go on from call to call in one run and begin anew in the next."""
+        return any("seed2" in op.spec.defaults for op in self.graph.get_operations())
+
     def bound(self, fed: Fed, fetches: Sequence[Tensor] | None = None) -> Callable[[Sequence[Any]], list[Any]]:
         """From the leaves of an element to the values of fetches (what the function gives), `tensors` having the values
         that fed says."""
         wanted = tuple(self._outputs if fetches is None else fetches)
-        if wanted not in self._calls:
+        calls = fed.get(OF_RUN, self._calls) if self._draws else self._calls
+        if wanted not in calls:
             inputs = [*self.inputs, *self.graph.captured.values()]
-            self._calls[wanted] = _callable(self.graph, self.graph.fillers, wanted, inputs)
-        call, values = self._calls[wanted], [fed[t] for t in self.graph.captured]
+            calls[wanted] = _callable(self.graph, self.graph.fillers, wanted, inputs)
+        call, values = calls[wanted], [fed[t] for t in self.graph.captured]
         return lambda leaves: call(*leaves, *values)
 
     def bound_to_many(self, fed: Fed) -> Callable[[Sequence[Any]], list[Any]]:

@@ -62,6 +62,26 @@ def test_the_order_is_tensorflows():
     ]
 
 
+_MAPS = {
+    "again": lambda f: tf.data.Dataset.range(3).map(f).repeat(2).batch(6),
+    "inside": lambda f: tf.data.Dataset.range(3).flat_map(lambda x: tf.data.Dataset.range(2).map(f)).batch(6),
+    "with others": lambda f: tf.data.Dataset.range(6).map(lambda x: tf.py_func(float, [f(x)], tf.float64)).batch(6),
+}
+
+
+@pytest.mark.parametrize("dataset", _MAPS)
+def test_a_function_draws_on_within_a_run_and_begins_anew_in_the_next(dataset):
+    """As in TensorFlow, whose numbers these are."""
+    made = _MAPS[dataset](lambda x: tf.random_uniform([], seed=2))
+    iterator = tf.data.make_initializable_iterator(made)
+    element = iterator.get_next()
+    with tf.Session() as sess:
+        for _ in range(2):
+            sess.run(iterator.initializer)
+            found = sess.run(element).round(3).tolist()
+            assert found == pytest.approx([0.679, 0.201, 0.499, 0.712, 0.984, 0.957])
+
+
 @pytest.mark.parametrize("size", [1, 3, 7, 1000, 1500, 5000])
 def test_rows_that_fail_are_missing_and_move_nothing_else(size):
     """Longer than the draws that are made at once; the place of a failed row is filled by the next one."""
