@@ -1,4 +1,4 @@
-"""Philox 4x32-10 as TensorFlow counts with it, so that stateless draws and tf.random.Generator have its bits.
+"""Philox 4x32-10 as TensorFlow counts with it, so that what is drawn for a seed has its bits.
 
 Sources: Salmon et al. 2011, "Parallel Random Numbers: As Easy as 1, 2, 3"; TensorFlow's random_distributions.h and
 random_op_cpu.h for how words become numbers.
