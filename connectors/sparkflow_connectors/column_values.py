@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from sparkflow_connectors.column_ids import default_of, ids, in_unit
 from sparkflow_connectors.column_types import INDICES, LENGTH, Source, is_list, is_text
-from sparkflow_connectors.columns import DENSE, Column
+from sparkflow_connectors.columns import DENSE
 from sparkflow_connectors.decimals import doubles, for_integers
 from sparkflow_connectors.plain_types import plain_array
 from sparkflow_runtime.wire.dtypes import DType
@@ -123,21 +123,26 @@ def _dense(source: Source, flat: np.ndarray, lists: Lists, where: Where) -> dict
     lengths = lists.lengths
     if not (lengths != size).any():
         return {source.name: flat.reshape(rows, *source.shape)}
-    wrong = _of_wrong_length(column, lengths, lists.valid, size)
+    wrong = _of_wrong_length(source, lengths, lists.valid, size)
     if wrong.any():
         row = int(np.argmax(wrong))
+        if source.is_vector:
+            raise _of_wrong_size(source, lengths[row], where(row))
         raise InvalidArgumentError(
             f"Column {source.name!r} has {lengths[row]} values at {where(row)}, and its shape is {list(source.shape)}. "
             "Give it a pad value for shorter rows, truncate=True for longer ones, or make it sparse or ragged"
         )
-    out = _padded(flat, lists.offsets, size, 0 if column.pad is None else in_unit(column, column.pad))
+    pad = None if column.pad is None or source.is_vector else in_unit(column, column.pad)
+    out = _padded(flat, lists.offsets, size, 0 if pad is None else pad)
     if lists.valid is not None:
-        out[~lists.valid] = in_unit(column, column.pad) if column.pad is not None else default_of(column)
+        out[~lists.valid] = default_of(column) if pad is None else pad
     return {source.name: out.reshape(rows, *source.shape)}
 
 
-def _of_wrong_length(column: Column, lengths: np.ndarray, valid: np.ndarray | None, size: int) -> np.ndarray:
-    wrong = (lengths > size) & (not column.truncate) | (lengths < size) & (column.pad is None)
+def _of_wrong_length(source: Source, lengths: np.ndarray, valid: np.ndarray | None, size: int) -> np.ndarray:
+    """Which rows. Vectors are neither padded nor truncated, in whatever form they come."""
+    column, strict = source.column, source.is_vector
+    wrong = (lengths > size) & (strict or not column.truncate) | (lengths < size) & (strict or column.pad is None)
     return wrong if valid is None else wrong & valid
 
 
@@ -188,9 +193,7 @@ def _vectors(source: Source, array: pa.Array, where: Where) -> dict[str, np.ndar
     found = np.where(dense, lengths, pc.fill_null(sizes, 0).to_numpy())
     if ((found != size) & valid).any():
         row = int(np.argmax((found != size) & valid))
-        raise InvalidArgumentError(
-            f"Column {source.name!r} has a vector of size {found[row]} at {where(row)}, and its shape is [{size}]"
-        )
+        raise _of_wrong_size(source, found[row], where(row))
     flat = _numpy(_values_of_rows(source, values.flatten(), starts, where))
     if dense.all() and valid.all() and source.column.kind == DENSE:
         return {source.name: flat.reshape(len(array), size)}
@@ -207,6 +210,12 @@ def _vectors(source: Source, array: pa.Array, where: Where) -> dict[str, np.ndar
         source.name + LENGTH: np.minimum(lengths, width).astype(np.int32),
         source.name + INDICES: _padded(column.astype(np.int32), starts, width, 0),
     }
+
+
+def _of_wrong_size(source: Source, size: int, where: str) -> InvalidArgumentError:
+    return InvalidArgumentError(
+        f"Column {source.name!r} has a vector of size {size} at {where}, and its shape is {list(source.shape)}"
+    )
 
 
 def _of_vectors(array: pa.Array) -> list[pa.Array]:

@@ -17,6 +17,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 from pyspark import BarrierTaskContext
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from sparkflow_connectors import files, launch
@@ -40,7 +41,7 @@ from sparkflow_connectors.spark_settings import check_settings
 from sparkflow_connectors.spark_slots import LateTasks
 from sparkflow_connectors.spark_stream import TrainingStream, stream
 from sparkflow_connectors.spark_tfrecord import damaged_records, register_tfrecord
-from sparkflow_connectors.spark_transform import transform
+from sparkflow_connectors.spark_transform import selected, transform
 from sparkflow_connectors.unshipped import not_in_spark
 from sparkflow_connectors.variable_tables import Rows, tables_of, write
 from sparkflow_connectors.waiting import RETURN_TIMEOUT_S
@@ -92,11 +93,11 @@ def train(
     if source is None:
         keys = {what: name for what, name in given.items() if name not in columns.read}
         packing = packing_of(columns)
-        expressions = [*packing.expressions, *map(quoted, dict.fromkeys(keys.values()))]
+        chosen = [*selected(columns, packing), *(F.col(quoted(name)) for name in dict.fromkeys(keys.values()))]
         if given:
-            rows = _partitioned(df, job.workers, partition_by, order_by).selectExpr(*expressions)
+            rows = _partitioned(df, job.workers, partition_by, order_by).select(*chosen)
         else:
-            rows = df.selectExpr(*expressions).repartition(job.workers)  # packed, rows are half as large on their way
+            rows = df.select(*chosen).repartition(job.workers)  # packed, rows are half as large on their way
         source = Packed(packing, keys, rows.columns, order_by is not None)
         rows = rows.toDF(*(f"c{i}" for i in range(len(rows.columns))))  # mapInArrow finds no name with a dot in it
     else:
@@ -155,8 +156,6 @@ def _files(df: DataFrame, job: Job) -> Files | None:
 
 def _partitioned(df: DataFrame, workers: int, partition_by: str | None, order_by: str | None) -> DataFrame:
     """Exactly `workers` partitions: adaptive execution leaves an explicit number alone."""
-    from pyspark.sql import functions as F
-
     if partition_by is None:
         df = df.repartition(workers)
     else:

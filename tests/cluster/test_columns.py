@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import sparkflow as tf
+from sparkflow_connectors import launch
 from sparkflow_connectors.columns import Column
 from sparkflow_connectors.graphs import prediction_graph
 from sparkflow_connectors.job import Job
@@ -272,7 +273,7 @@ def test_a_training_names_the_file_without_a_column(clusters: Any, tmp_path: Pat
     for names, named in (("01", "0"), ("12", "2")):
         table = clusters.spark.read.schema("id long, age int").parquet(*(str(tmp_path / name) for name in names))
         with pytest.raises(INVALID, match=rf"/{named}: column 'age' is missing, and the model reads it"):
-            tf.spark.train(table, None, features=["id"], label="age", checkpoint_dir=str(tmp_path / "run"))
+            tf.spark.train(table, _none, features=["id"], label="age", checkpoint_dir=str(tmp_path / "run"))
         columns = [Column("id"), Column("age", default=7)]
         assert _files(table, Job(None, resolve(arrow_schema(table), columns, None), str(tmp_path / "run"))) is None
 
@@ -300,7 +301,7 @@ def test_files_whose_columns_have_odd_names(clusters: Any, folder: str, tmp_path
 def test_a_training_of_columns_that_are_one_name_to_spark(clusters: Any, tmp_path: Path) -> None:
     table = clusters.spark.range(3).selectExpr("id", "1f x", "2f X", "3f y")
     with pytest.raises(INVALID, match=r"a column 'X', which Spark takes for 'x', of the model\. Rename or drop"):
-        tf.spark.train(table, None, features=["x"], label="y", checkpoint_dir=str(tmp_path / "run"))
+        tf.spark.train(table, _none, features=["x"], label="y", checkpoint_dir=str(tmp_path / "run"))
 
 
 def test_files_are_read_as_spark_was_told_to(clusters: Any, folder: str, tmp_path: Path) -> None:
@@ -362,6 +363,31 @@ def test_sparse_vectors_stay_sparse(frame: Any, tmp_path: Path) -> None:
     rows = Model(graph, columns, prefix).transform(frame.select("id", "features")).collect()
     ids = np.array([r["id"] for r in rows])
     np.testing.assert_allclose([r["p"] for r in rows], expected(ids)["money"] - ids / 4)
+
+
+def _none(features: Any, labels: Any, mode: str) -> Any:
+    raise AssertionError("nothing is trained")
+
+
+def test_a_training_takes_vectors_as_arrays(frame: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python takes these over at half the price; sparse ones stay as they are."""
+    monkeypatch.setattr(launch, "train", lambda engine, job: (engine, job))
+    whole, sparse = Column("features", shape=[4], pad=9), Column("features", shape=[4], kind="sparse", length=4)
+    for column, kind in ((whole, "array<double>"), (sparse, "vector")):
+        features, given = [column, "id"], {"label": None, "checkpoint_dir": str(tmp_path)}
+        engine, job = tf.spark.train(frame, _none, features=features, order_by="id", **given)
+        assert [field.dataType.simpleString() for field in engine._rows.schema] == [kind, "bigint"]
+        pieces = [*engine._source.pieces(job, 0, iter(engine._rows._collect_as_arrow()))]
+        found = {c.name: np.concatenate([p[i] for p in pieces]) for i, c in enumerate(job.layout.components)}
+        assert found["id"].tolist() == [*range(ROWS)]
+        if column is whole:
+            money = found["features"] @ [1.0, 2.0, 3.0, 4.0] + found["id"] / 4
+            np.testing.assert_allclose(money, expected(found["id"])["money"])
+        else:
+            assert found["features/length"].tolist() == [2 if i % 3 == 0 else 4 for i in range(ROWS)]
+    engine, job = tf.spark.train(frame, _none, features=[Column("features", shape=[5], pad=9)], **given)
+    with pytest.raises(INVALID, match=r"'features' has a vector of size 4 at row 0 of .* its shape is \[5\]"):
+        [*engine._source.pieces(job, 0, iter(engine._rows._collect_as_arrow()))]
 
 
 def pandas_table(rows: np.ndarray) -> pd.DataFrame:
