@@ -229,7 +229,7 @@ def test_nulls_that_say_whose_a_row_is_are_refused(what: str, holed: Any) -> Non
 def test_a_missing_order_column_is_refused_before_anything_starts() -> None:
     ddf = dd.from_pandas(pd.DataFrame({"x": [1.0], "y": [1.0]}), npartitions=1)
     with pytest.raises(InvalidArgumentError, match=r"^order_by: column 'when' is missing; the table has x, y$"):
-        dask.train(ddf, None, label="y", checkpoint_dir="/nowhere", order_by="when")
+        dask.train(ddf, lambda features, labels, mode: None, label="y", checkpoint_dir="/nowhere", order_by="when")
 
 
 def _check(monkeypatch: pytest.MonkeyPatch, threads: list[list[int]], **of_cluster: Any) -> int:
