@@ -61,3 +61,15 @@ def test_refusals(graph: Any) -> None:
     out = tf.image.crop_and_resize(image, boxes, tf.constant([0, 1, 2, 0, 0]), [2, 2])
     with tf.Session() as session, pytest.raises(OutOfRangeError, match="box_index"):
         session.run(out, {image: np.zeros((2, 6, 7, 3)), boxes: np.zeros((5, 4))})
+
+
+def test_parts_with_a_box_are_tensorflows(graph: Any) -> None:
+    """Where none is found within max_attempts, the whole image."""
+    boxes = [[[0.1, 0.2, 0.8, 0.9]]]
+    found = tf.image.sample_distorted_bounding_box([20, 30, 3], boxes, seed=3, seed2=4)
+    none = tf.image.sample_distorted_bounding_box([20, 30, 3], boxes, 3, 4, 1.0, area_range=[0.05, 0.1])
+    with tf.Session() as session:
+        drawn = [[v.tolist() for v in session.run(found[:2])] for _ in range(3)]
+        whole = [v.tolist() for v in session.run(none)]
+    assert drawn == [[[9, 2, 0], [9, 12, -1]], [[8, 6, 0], [10, 11, -1]], [[10, 13, 0], [6, 8, -1]]]
+    assert whole == [[0, 0, 0], [20, 30, -1], [[[0, 0, 1, 1]]]]

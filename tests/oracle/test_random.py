@@ -90,6 +90,11 @@ def _next(tf: Any, dataset: Any) -> Any:
     return tf.data.make_one_shot_iterator(dataset).get_next()
 
 
+def _boxes(tf: Any, covered: float, ratios: list[float], areas: list[float], tries: int) -> list[Any]:
+    boxes = [[[0.1, 0.2, 0.8, 0.9], [0.3, 0.0, 0.5, 0.2], [0.7, 0.7, 0.7, 0.7]]]
+    return list(tf.image.sample_distorted_bounding_box([211, 170, 3], boxes, 4, 5, covered, ratios, areas, tries))
+
+
 def _several(tf: Any, weights: Any) -> Any:
     parts = [tf.data.Dataset.range(first, first + count) for first, count in ((0, 500), (1000, 100), (2000, 300))]
     return tf.data.experimental.sample_from_datasets(parts, weights, seed=4).repeat(3)
@@ -130,6 +135,8 @@ SAME: dict[str, Callable[[Any], Any]] = {
     "dropout-noise-shape": lambda tf: tf.nn.dropout(tf.ones([30, 4]), tf.constant(0.6), [30, 1], seed=2),
     "flip": lambda tf: tf.image.random_flip_left_right(tf.reshape(tf.range(12.0), [2, 2, 3]), seed=5),
     "crop": lambda tf: tf.random_crop(tf.reshape(tf.range(90), [9, 10]), [3, 4], seed=5),
+    "boxes": lambda tf: _boxes(tf, 0.1, [0.75, 1.33], [0.05, 1.0], 100),
+    "boxes-of-few-tries": lambda tf: _boxes(tf, 0.9, [0.2, 3.0], [0.3, 0.4], 3),
     "brightness": lambda tf: tf.image.random_brightness(tf.zeros([2, 2, 3]), 0.5, seed=5),
     "dataset": lambda tf: _next(tf, tf.data.Dataset.range(2500).shuffle(40, seed=3).repeat().batch(1500)),
     "dataset-by-graph-seed": lambda tf: _next(tf, tf.data.Dataset.range(90).shuffle(90).repeat(2).batch(60)),

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from heapq import heapify, heappop, heappush
 from typing import Any
 
 import numpy as np
 
+from sparkflow_runtime.kernels import philox
 from sparkflow_runtime.kernels.compiled import compiled
 from sparkflow_runtime.kernels.host import host, ints, one_int
-from sparkflow_runtime.kernels.random import generator
+from sparkflow_runtime.kernels.random import draws
 from sparkflow_runtime.kernels.registry import Function, Node, bound, kernel
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
@@ -296,38 +298,82 @@ def _frames(xp: Any, images: Any, boxes: Any, colours: np.ndarray) -> Any:
 # ---------------------------------------------------------------------- random parts
 
 
+class _Tries:
+    """Numbers of one run, and crops by them, in TensorFlow's order and in its float32."""
+
+    def __init__(self, stream: philox.Stream):
+        self._words = philox.Words(stream)
+
+    def _unit(self) -> np.float32:
+        return np.float32((int(self._words.take(1)[0]) & 0x7FFFFF) * 2.0**-23)
+
+    def _below(self, n: int) -> int:
+        """Each of n as likely: of what a whole number of n leaves over, none is taken."""
+        over = 0 if n & (n - 1) == 0 else (1 << 32) % n
+        while (word := int(self._words.take(1)[0])) < over:
+            pass
+        return word % n
+
+    def crop(
+        self, height: int, width: int, ratios: Sequence[float], areas: Sequence[float]
+    ) -> tuple[int, int, int, int] | None:
+        """(y, x, height, width) of one whose width by its height, and area, lie in the ranges; None where it does not
+        come out so. Its height is drawn evenly between the least and the most that the ranges allow."""
+        low, high = map(np.float32, ratios)
+        ratio = self._unit() * (high - low) + low
+        least, most = (np.float32(share) * np.float32(width) * np.float32(height) for share in areas)
+        h, tallest = _rounded(np.sqrt(least / ratio)), _rounded(np.sqrt(most / ratio))
+        if _rounded(tallest * ratio) > width:
+            tallest = int(np.float32(width + 0.5 - 1e-7) / ratio)
+            tallest -= _rounded(tallest * ratio) > width
+        tallest = min(tallest, height)
+        h = h + self._below(tallest - h + 1) if h < tallest else tallest
+        w = _rounded(h * ratio)
+        if h * w < least:  # by rounding
+            h += 1
+            w = _rounded(h * ratio)
+        if h * w > most:
+            h -= 1
+            w = _rounded(h * ratio)
+        if not (0 < h <= height and 0 < w <= width and least <= h * w <= most):
+            return None
+        y = self._below(height - h) if h < height else 0
+        return y, self._below(width - w) if w < width else 0, h, w
+
+
+def _rounded(x: Any) -> int:
+    return int(np.rint(np.float32(x)))
+
+
+def _covers(crop: tuple[int, int, int, int], boxes: np.ndarray, share: np.float32) -> bool:
+    """Whether it covers that share of one of the boxes (pixels) that have any area."""
+    y, x, h, w = crop
+    for y1, x1, y2, x2 in boxes.tolist():
+        area = (y2 - y1) * (x2 - x1)
+        inner = max(0, min(y + h, y2) - max(y, y1)) * max(0, min(x + w, x2) - max(x, x1))
+        if area >= 1 and np.float32(inner) / np.float32(area) >= share:
+            return True
+    return False
+
+
 @bound("SampleDistortedBoundingBoxV2", multi=True)
 def _sample(node: Node) -> Function:
-    rng = generator(node)
+    stream, tries = draws(node), node.attrs["max_attempts"]
     ratios, areas = node.attrs["aspect_ratio_range"], node.attrs["area_range"]
-
-    def tried(height: int, width: int, boxes: np.ndarray, covered: float) -> tuple[int, int, int, int] | None:
-        ratio, share = rng.uniform(*ratios), rng.uniform(*areas)
-        h = round((share * height * width / ratio) ** 0.5)
-        w = round(h * ratio)
-        if not (0 < h <= height and 0 < w <= width):
-            return None
-        y, x = int(rng.integers(0, height - h + 1)), int(rng.integers(0, width - w + 1))
-        for y1, x1, y2, x2 in boxes * np.array([height, width, height, width]):
-            inner = max(0, min(y + h, y2) - max(y, y1)) * max(0, min(x + w, x2) - max(x, x1))
-            if inner >= covered * (y2 - y1) * (x2 - x1) and inner > 0:
-                return y, x, h, w
-        return None
 
     def run(image_size: Any, bounding_boxes: Any, covered: Any) -> Any:
         height, width, _ = ints(image_size)
-        boxes = host(bounding_boxes).reshape(-1, 4).astype(np.float64)
+        boxes = host(bounding_boxes).reshape(-1, 4)
         if not len(boxes):
             if not node.attr("use_image_if_no_bounding_boxes"):
                 raise InvalidArgumentError(
                     node, None, "No bounding boxes provided as input. One must enable use_image_if_no_bounding_boxes"
                 )
-            boxes = np.array([[0.0, 0.0, 1.0, 1.0]])
-        found = None
-        for _ in range(node.attrs["max_attempts"]):
-            found = tried(height, width, boxes, float(covered))
-            if found:
-                break
+            boxes = np.array([[0.0, 0.0, 1.0, 1.0]], np.float32)
+        pixels = (boxes * np.array([height, width, height, width], np.float32)).astype(np.int64)
+        drawn, share = _Tries(stream.skip(tries)), np.float32(host(covered))
+        crops = (drawn.crop(height, width, ratios, areas) for _ in range(tries))
+        found = next((crop for crop in crops if crop and _covers(crop, pixels, share)), None)
         y, x, h, w = found or (0, 0, height, width)
         xp, kind = node.xp, image_size.dtype
         box = [[[y / height, x / width, (y + h) / height, (x + w) / width]]]
