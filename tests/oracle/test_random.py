@@ -95,6 +95,12 @@ def _boxes(tf: Any, covered: float, ratios: list[float], areas: list[float], tri
     return list(tf.image.sample_distorted_bounding_box([211, 170, 3], boxes, 4, 5, covered, ratios, areas, tries))
 
 
+def _shuffled(tf: Any, taken: int) -> Any:
+    queue = tf.RandomShuffleQueue(200, 0, [tf.int32, tf.float32], [[], [2]], seed=6)
+    with tf.control_dependencies([queue.enqueue_many([tf.range(30), tf.random_uniform([30, 2])])]):
+        return queue.dequeue_many(taken)[0]
+
+
 def _several(tf: Any, weights: Any) -> Any:
     parts = [tf.data.Dataset.range(first, first + count) for first, count in ((0, 500), (1000, 100), (2000, 300))]
     return tf.data.experimental.sample_from_datasets(parts, weights, seed=4).repeat(3)
@@ -157,6 +163,8 @@ SAME: dict[str, Callable[[Any], Any]] = {
     "given-classes-reserved": lambda tf: _sampled(
         tf, tf.nn.fixed_unigram_candidate_sampler, False, unigrams=[3.0] * 88, num_reserved_ids=2
     ),
+    "queue": lambda tf: _shuffled(tf, 30),
+    "queue-by-parts": lambda tf: _shuffled(tf, 7),
     "stateless": lambda tf: tf.random.stateless_normal([30], [3, 4]),
     "stateless-classes": lambda tf: tf.random.stateless_categorical(tf.constant([[1.0, 2, 3]]), 20, [3, 4]),
 }

@@ -44,16 +44,16 @@ class Stream(NamedTuple):
 
 
 def of_op(seeds: tuple[int, int]) -> Stream:
-    """As stateful ops and datasets begin by theirs."""
+    """As stateful ops, queues and datasets begin by theirs; two of 0 are a stream from the system."""
+    if seeds == (0, 0):
+        seeds = int.from_bytes(os.urandom(8)), int.from_bytes(os.urandom(8))
     return Stream(seeds[0] % _WORD, seeds[1] % _WORD << 64)
 
 
 class Draws:
-    """The stream of a stateful op: each run takes what follows. Two seeds of 0 are a stream from the system."""
+    """The stream of a stateful op: each run takes what follows."""
 
     def __init__(self, seeds: tuple[int, int]):
-        if seeds == (0, 0):
-            seeds = int.from_bytes(os.urandom(8)), int.from_bytes(os.urandom(8))
         self._stream, self._lock = of_op(seeds), Lock()
 
     def take(self, values: int) -> Stream:

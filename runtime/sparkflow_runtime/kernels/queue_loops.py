@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
 import numpy as np
 
+from sparkflow_runtime.kernels import philox
 from sparkflow_runtime.kernels.compiled import compiled
 from sparkflow_runtime.resources import shuffle_rows
 from sparkflow_runtime.resources.shuffle_rows import ShuffleLoops
@@ -19,11 +21,16 @@ _WORDS = ("uint64", "uint32", "uint8")
 _COPIES = [f"void({_READ.format(word, 2)}, {_READ.format('uint64', 1)}, {word}[:,::1])" for word in _WORDS]
 
 
-@compiled([f"void(int64[::1], int64, {_READ.format('float64', 1)})"], nogil=False)
-def draw(order: Array, size: int, fractions: Array) -> None:
-    for i in range(fractions.shape[0]):
+def numbers(seeds: tuple[int, int]) -> Callable[[int], Array]:
+    """TensorFlow's."""
+    return philox.Words(philox.of_op(seeds)).take
+
+
+@compiled([f"void(int64[::1], int64, {_READ.format('uint32', 1)})"], nogil=False)
+def draw(order: Array, size: int, drawn: Array) -> None:
+    for i in range(drawn.shape[0]):
         last = size - 1 - i
-        j = int(fractions[i] * (last + 1))
+        j = np.int64(drawn[i]) % (last + 1)
         order[j], order[last] = order[last], order[j]
 
 
@@ -66,4 +73,4 @@ def loops() -> ShuffleLoops:
     deadline = time.monotonic() + _START_UP_S
     for loop in _LOOPS:
         loop.wait(deadline - time.monotonic())
-    return ShuffleLoops(*_LOOPS)
+    return ShuffleLoops(*_LOOPS, numbers)

@@ -163,9 +163,8 @@ class ShuffleStore:
         self._loops = loops or ShuffleLoops()
         self._columns = [Column(kind, shape, self._loops) for kind, shape in zip(types, shapes, strict=True)]
         self._order = np.empty(0, np.int64)
-        entropy = None if seeds == (0, 0) else [seed % 2**64 for seed in seeds]
-        self._random = np.random.Generator(np.random.SFC64(np.random.SeedSequence(entropy)))
-        self._drawn = np.empty(0)  # numbers in [0, 1) that no take has used
+        self._numbers = self._loops.numbers(seeds)
+        self._drawn = np.empty(0, np.uint32)  # that no take has used
 
     def put(self, block: Block) -> None:
         top = self.size + len(block[0])
@@ -184,16 +183,15 @@ class ShuffleStore:
         self._order = np.concatenate([self._order, np.arange(len(self._order), count)])
 
     def take(self, n: int) -> Block:
-        self._loops.draw(self._order, self.size, self._fractions(n))
+        self._loops.draw(self._order, self.size, self._drawn_for(n))
         self.size -= n
-        places = self._order[self.size : self.size + n]
+        places = self._order[self.size : self.size + n][::-1].copy()  # the first that was drawn lies last
         return [column.take(places) for column in self._columns]
 
-    def _fractions(self, n: int) -> np.ndarray:
-        """n random numbers in [0, 1), of 53 bits: as good as uniform for any queue. Drawn in stock, since drawing lets
-        go of the GIL (row_copies.py)."""
+    def _drawn_for(self, n: int) -> np.ndarray:
+        """n random numbers, in stock, since drawing lets go of the GIL (row_copies.py)."""
         if n > len(self._drawn):
-            self._drawn = np.concatenate([self._drawn, self._random.random(max(n, _STOCK))])
+            self._drawn = np.concatenate([self._drawn, self._numbers(max(n, _STOCK))])
         found, self._drawn = self._drawn[:n], self._drawn[n:]
         return found
 

@@ -11,11 +11,18 @@ import numpy as np
 from sparkflow_runtime.resources.row_copies import HELD_BYTES, PLAIN
 
 
-def draw(order: np.ndarray, size: int, fractions: np.ndarray) -> None:
+def numbers(seeds: tuple[int, int]) -> Callable[[int], np.ndarray]:
+    """So many random numbers of 32 bits at each call. seeds: of all of them; (0, 0) draws fresh ones."""
+    entropy = None if seeds == (0, 0) else [seed % 2**64 for seed in seeds]
+    generator = np.random.Generator(np.random.SFC64(np.random.SeedSequence(entropy)))
+    return lambda count: generator.integers(1 << 32, size=count, dtype=np.uint32)
+
+
+def draw(order: np.ndarray, size: int, drawn: np.ndarray) -> None:
     """Exchange the last of the first `size` numbers with one of them at random, then the last but one with one of the
-    rest, and so on: the end of a shuffle by Fisher and Yates. fractions: in [0, 1), one an exchange."""
-    n = len(fractions)
-    picks = (fractions * np.arange(size, size - n, -1)).astype(np.int64).tolist()
+    rest, and so on: the end of a shuffle by Fisher and Yates. drawn: random numbers of 32 bits, one an exchange."""
+    n = len(drawn)
+    picks = (drawn % np.arange(size, size - n, -1)).tolist()
     source: dict[int, int] = {}  # position -> where its number comes from
     for pick, last in zip(picks, range(size - 1, size - 1 - n, -1), strict=True):
         source[pick], source[last] = source.get(last, last), source.get(pick, pick)
@@ -39,11 +46,12 @@ Array = Any
 
 
 class ShuffleLoops(NamedTuple):
-    """The three above, or others that do the same."""
+    """The four above, or others that do the same."""
 
     draw: Callable[[Array, int, Array], None] = draw
     gather: Callable[[Array, Array, Array], None] = gather
     scatter: Callable[[Array, Array, Array], None] = scatter
+    numbers: Callable[[tuple[int, int]], Callable[[int], Array]] = numbers
 
 
 class Column:
