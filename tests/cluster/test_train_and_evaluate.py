@@ -28,7 +28,7 @@ Y = X @ np.array([[1.0], [2.0], [3.0]], np.float32)
 def model(features, labels, mode):
     y = tf.layers.dense(features["x"], 1, name="line")
     loss = tf.losses.mean_squared_error(labels, y)
-    train_op = tf.train.GradientDescentOptimizer(0.05).minimize(loss, tf.train.get_global_step())
+    train_op = tf.train.GradientDescentOptimizer(0.2).minimize(loss, tf.train.get_global_step())
     return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
 
 

@@ -30,6 +30,7 @@ _BACKLOG = 1024
 _UNIX_BUFFER_BYTES, _LOOPBACK_BUFFER_BYTES = 4 << 20, 256 << 10
 _MAX_STRANGERS = 512  # connections that have not proved the secret yet
 _ACCEPT_PAUSE_S, _ACCEPT_TELL_S = 0.1, 60.0  # when the process has no file descriptors left
+_LEAVE_S = 1.0  # for the thread that accepts to see that its socket is closed
 _NOT_ACCEPTED = "Accepting at %s: %s. Peers that dial wait; it is tried on, and said again in %g s"
 
 
@@ -72,12 +73,14 @@ class SocketListener(Listener):
         self._strangers: dict[Any, None] = {}  # the oldest first
         self._guard = threading.Lock()
         self._closed = threading.Event()
+        self._accepts: threading.Thread | None = None
         self._channels: weakref.WeakSet[SocketChannel] = weakref.WeakSet()
 
         forks.own(self)
 
     def start(self) -> None:
-        threading.Thread(target=self._run, name=f"sparkflow-accept {self.url}", daemon=True).start()
+        self._accepts = threading.Thread(target=self._run, name=f"sparkflow-accept {self.url}", daemon=True)
+        self._accepts.start()
 
     def leave(self) -> None:
         self._guard, self._closed = threading.Lock(), threading.Event()
@@ -98,6 +101,8 @@ class SocketListener(Listener):
         with contextlib.suppress(OSError):
             self._sock.shutdown(socket.SHUT_RDWR)  # wakes accept
         self._sock.close()
+        if self._accepts is not None and self._accepts is not threading.current_thread():
+            self._accepts.join(_LEAVE_S)  # until then the address is taken, however closed the socket
         if self.url.startswith("unix:///"):
             with contextlib.suppress(OSError):
                 os.unlink(self.url.removeprefix("unix://"))

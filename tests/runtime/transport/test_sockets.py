@@ -10,6 +10,7 @@ import socket
 import struct
 import threading
 import time
+import uuid
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from queue import SimpleQueue
@@ -533,3 +534,15 @@ def test_ipv6(tcp: Net) -> None:
         pytest.skip(str(e))
     assert listener.url.startswith("tcp://[::1]:")
     assert tcp.dial(listener.url).call(1, b"ok", (), WAIT_S)[0] == b"ok"
+
+
+@pytest.mark.parametrize("url", ["abstract", "tcp"])
+def test_an_address_is_free_once_its_listener_is_closed(url: str) -> None:
+    """It was taken until the thread that accepts had seen that."""
+    at = f"unix://@{uuid.uuid4()}" if url == "abstract" else "tcp://127.0.0.1:0"
+    for _ in range(60):
+        listener = listen(at, None, b"secret")
+        at = listener.url
+        peer = dial(at, None, b"secret")  # so that it has accepted one and waits for the next
+        listener.close()
+        peer.close()
