@@ -73,3 +73,20 @@ def test_parts_with_a_box_are_tensorflows(graph: Any) -> None:
         whole = [v.tolist() for v in session.run(none)]
     assert drawn == [[[9, 2, 0], [9, 12, -1]], [[8, 6, 0], [10, 11, -1]], [[10, 13, 0], [6, 8, -1]]]
     assert whole == [[0, 0, 0], [20, 30, -1], [[[0, 0, 1, 1]]]]
+
+
+@pytest.mark.parametrize(
+    "size, boxes, options, said",
+    [
+        ([20, 30, 3], [[[0, 0, 1, 1]]], {"aspect_ratio_range": [0.0, 1.0]}, "aspect_ratio_range must be positive, got"),
+        ([20, 30, 3], [[[0, 0, 1, 1]]], {"area_range": [0.5, 1.5]}, r"area_range must lie in \(0, 1\], got"),
+        ([20, 30, 3], [[[0, 0, 1, 1]]], {"max_attempts": 0}, "max_attempts must be positive, got 0"),
+        ([20, 30, 3], [[[0, 0, 1, 1]]], {"min_object_covered": -1.0}, "min_object_covered must not be negative"),
+        ([20, 30, 3], [[[0, 0, 1, 1.5]]], {}, r"boxes must lie in \[0, 1\], got"),
+        ([0, 30, 3], [[[0, 0, 1, 1]]], {}, r"image_size must be \[height, width, channels\], got \(0, 30, 3\)"),
+    ],
+)
+def test_parts_that_cannot_be(graph: Any, size: Any, boxes: Any, options: dict[str, Any], said: str) -> None:
+    found = tf.image.sample_distorted_bounding_box(size, tf.constant(boxes, tf.float32), **options)
+    with tf.Session() as session, pytest.raises(InvalidArgumentError, match=said):
+        session.run(list(found))

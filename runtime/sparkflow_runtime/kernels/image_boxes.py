@@ -356,14 +356,25 @@ def _covers(crop: tuple[int, int, int, int], boxes: np.ndarray, share: np.float3
     return False
 
 
+def _must(node: Node, holds: Any, what: str, got: Any) -> None:
+    if not holds:
+        raise InvalidArgumentError(f"{node.op} {node.name!r}: {what}, got {got}")
+
+
 @bound("SampleDistortedBoundingBoxV2", multi=True)
 def _sample(node: Node) -> Function:
     stream, tries = draws(node), node.attrs["max_attempts"]
     ratios, areas = node.attrs["aspect_ratio_range"], node.attrs["area_range"]
+    _must(node, min(ratios) > 0, "aspect_ratio_range must be positive", ratios)
+    _must(node, min(areas) > 0 and max(areas) <= 1, "area_range must lie in (0, 1]", areas)
+    _must(node, tries > 0, "max_attempts must be positive", tries)
 
     def run(image_size: Any, bounding_boxes: Any, covered: Any) -> Any:
-        height, width, _ = ints(image_size)
-        boxes = host(bounding_boxes).reshape(-1, 4)
+        sizes, boxes = ints(image_size), host(bounding_boxes).reshape(-1, 4)
+        _must(node, len(sizes) == 3 and min(sizes[:2]) > 0, "image_size must be [height, width, channels]", sizes)
+        _must(node, host(covered) >= 0, "min_object_covered must not be negative", host(covered))
+        _must(node, ((boxes >= 0) & (boxes <= 1)).all(), "boxes must lie in [0, 1]", boxes.tolist())
+        height, width, _ = sizes
         if not len(boxes):
             if not node.attr("use_image_if_no_bounding_boxes"):
                 raise InvalidArgumentError(
