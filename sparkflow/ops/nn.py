@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Real
 from typing import Any
 
 from sparkflow.framework import shapes
@@ -168,15 +169,16 @@ def dropout(
         if not x.dtype.is_floating:
             raise ValueError(f"dropout: x must be floating, got {x.dtype.name}: it is going to be scaled")
         rate = 1 - keep_prob if rate is None else rate
-        if not isinstance(rate, Tensor):
-            if not 0 <= rate < 1:
+        if isinstance(rate, Real):
+            number = float(rate)
+            if not 0 <= number < 1:
                 raise ValueError(f"dropout: rate must be in [0, 1), got {rate}")
-            if rate == 0:
+            if number == 0:
                 return x
-            scaled = math.multiply(x, convert_to_tensor(1 / (1 - rate), x.dtype.base_dtype, "scale"))
-            rate = convert_to_tensor(rate, x.dtype.base_dtype, "rate")
+            scaled = math.multiply(x, convert_to_tensor(1 / (1 - number), x.dtype.base_dtype, "scale"))
+            rate = convert_to_tensor(number, x.dtype.base_dtype, "rate")
         else:
-            rate = math.cast(rate, x.dtype)
+            rate = math.cast(convert_to_tensor(rate), x.dtype)
             scaled = math.truediv(x, math.subtract(convert_to_tensor(1, x.dtype.base_dtype), rate))
         noise = random_uniform(_noise_shape(x, noise_shape), seed=seed, dtype=x.dtype.base_dtype)
         kept = math.cast(math.greater_equal(noise, rate), x.dtype)

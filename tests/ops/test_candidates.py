@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 import sparkflow as tf
+from sparkflow_runtime.kernels import candidates
+from sparkflow_runtime.kernels.philox import Stream, Words
 
 SAMPLED = {
     "log_uniform": [0, 6, 4, 1, 5, 3],
@@ -36,6 +38,13 @@ def test_samplers_draw_tensorflows_classes(graph: Any) -> None:
     drawn = [getattr(tf.nn, f"{n}_candidate_sampler")([[1], [2]], 1, 6, True, 10, seed=3)[0] for n in SAMPLED]
     with tf.Session() as session:
         assert [v.tolist() for v in session.run(drawn)] == list(SAMPLED.values())
+
+
+def test_learned_classes_of_billions_of_examples() -> None:
+    learned = candidates._Learned(None, 4)  # type: ignore[arg-type]
+    learned._weights[:] = 1, 1, 1 << 33, 1 << 33
+    drawn = learned.draw(Words(Stream(3, 5)), 4000)
+    assert set(drawn.tolist()) == {2, 3} and abs((drawn == 3).mean() - 0.5) < 0.05
 
 
 def test_a_log_uniform_sampler_expects_what_it_draws(graph: Any) -> None:

@@ -68,6 +68,15 @@ def test_dropout(evaluate: Any, arguments: Any, dtype: Any) -> None:
     assert abs(got.mean() - 1) < 0.03
 
 
+def test_dropout_by_a_variable(graph: Graph) -> None:
+    rate = tf.Variable(0.25)
+    dropped = [tf.nn.dropout(tf.ones([4000]), rate=rate, seed=1), tf.nn.dropout(tf.ones([4000]), 1.0 - rate, seed=1)]
+    with tf.Session() as session:
+        session.run(rate.initializer)
+        one, other = session.run(dropped)
+    assert np.array_equal(one, other) and abs((one == 0).mean() - 0.25) < 0.03
+
+
 def test_dropout_noise_shape_and_ends(evaluate: Any) -> None:
     x = np.ones((6, 50), np.float32)
     got = evaluate(lambda t: nn.dropout(t, rate=0.5, noise_shape=[None, 1], seed=1), x)

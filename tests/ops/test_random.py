@@ -9,7 +9,7 @@ import pytest
 
 from sparkflow.framework.graph import Graph
 from sparkflow.framework.random_seed import set_random_seed
-from sparkflow.ops import random
+from sparkflow.ops import random, random_more
 from sparkflow.session.session import Session
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
@@ -84,3 +84,9 @@ def test_what_changes_the_values() -> None:
 def test_negative_sizes(evaluate: Any) -> None:
     with pytest.raises(InvalidArgumentError, match="must not be negative"):
         evaluate(random.random_normal, np.array([2, -1], np.int32))
+
+
+@pytest.mark.parametrize("rate", [np.nan, 1e12])
+def test_rates_that_no_integer_of_the_type_reaches(evaluate: Any, rate: float) -> None:
+    with pytest.raises(InvalidArgumentError, match="must be below half of what int32 holds"):
+        evaluate(lambda: random_more.random_poisson([rate], [2], dtype="int32"))

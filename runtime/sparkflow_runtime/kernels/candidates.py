@@ -106,7 +106,8 @@ class _Learned(_Distribution):
 
     def _draw(self, words: philox.Words, n: int) -> Any:
         sums = np.cumsum(self._weights)
-        return np.searchsorted(sums, words.take(n) % np.uint32(sums[-1]), side="right")
+        drawn = words.take(n) if sums[-1] < 1 << 32 else words.longs(n)
+        return np.searchsorted(sums, (drawn % drawn.dtype.type(sums[-1])).astype(np.int64), side="right")
 
     def learn(self, classes: Any) -> None:
         np.add.at(self._weights, classes.reshape(-1), 1)

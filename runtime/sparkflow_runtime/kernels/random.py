@@ -131,6 +131,10 @@ def _of_parameter(op: str, draw: Callable[[philox.Stream, np.ndarray, int], np.n
                 raise InvalidArgumentError(
                     f"{op} {node.name!r}: neither sizes {sizes} nor the parameter may be negative"
                 )
+            if dtype is not None and dtype.kind in "iu" and not (values < np.iinfo(dtype).max / 2).all():
+                raise InvalidArgumentError(
+                    f"{op} {node.name!r}: the parameter must be below half of what {dtype} holds, got {values.max()}"
+                )
             count = prod(sizes)
             drawn = draw(stream.take(count * values.size), values.reshape(-1), count)
             return node.xp.asarray(drawn.reshape(*sizes, *values.shape).astype(dtype or values.dtype))

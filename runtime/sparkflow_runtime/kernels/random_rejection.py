@@ -16,7 +16,6 @@ from sparkflow_runtime.kernels import philox
 from sparkflow_runtime.kernels.special import lgamma
 
 _FEW = 10.0  # a rate below which values are counted
-_MOST = 2.0**53
 _AT_ONCE = 1 << 12
 
 
@@ -61,7 +60,8 @@ def _gamma(alpha: np.ndarray, stream: philox.Stream, begins: np.ndarray) -> np.n
     good = (v > 0) & (alpha != 1) & (even[:, 1] < 1 - 0.0331 * squares * squares)
     out = d * (v * v * v)
     few = np.flatnonzero(good & (alpha < 1))
-    out[few] *= even[few, 0] ** (1 / alpha[few])
+    with np.errstate(divide="ignore"):  # a shape of 0 gives 0
+        out[few] *= even[few, 0] ** (1 / alpha[few])
     rest = np.flatnonzero(~good)
     out[rest] = _gamma_one_by_one(alpha[rest], _Values(stream, begins[rest]))
     return out
@@ -81,9 +81,10 @@ def _gamma_one_by_one(alpha: np.ndarray, values: _Values) -> np.ndarray:
     while len(todo):
         x = values.normal(todo)
         v = 1 + c[todo] * x
-        tried, x, v = todo[v > 0], x[v > 0], v[v > 0]
+        inside = ~(v <= 0)  # NaN, of a shape that is none, is accepted and stays
+        tried, x, v = todo[inside], x[inside], v[inside]
         u, squares, v = values.even(tried), x * x, v * v * v
-        with np.errstate(divide="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore"):
             slow = np.log(u) < 0.5 * squares + d[tried] * (1 - v + np.log(v))
         good = (u < 1 - 0.0331 * squares * squares) | slow
         out[tried[good]] = d[tried[good]] * v[good]
@@ -91,7 +92,8 @@ def _gamma_one_by_one(alpha: np.ndarray, values: _Values) -> np.ndarray:
         waits[tried[good]] = False
         todo = todo[waits[todo]]
     few = each[alpha < 1]
-    out[few] *= values.even(few) ** (1 / alpha[few])
+    with np.errstate(divide="ignore"):
+        out[few] *= values.even(few) ** (1 / alpha[few])
     return out
 
 
@@ -147,6 +149,6 @@ def _transformed(values: _Values, rate: np.ndarray, todo: np.ndarray, out: np.nd
             never = (k < 0) | ((far < 0.013) & (v > far))
             s = np.log(v * turned / (a / (far * far) + b))
             slow = s <= -r + k * np.log(r) - lgamma(np, np.maximum(k, 0) + 1)
-        good = (k <= _MOST) & (quick | (~never & slow))
+        good = quick | (~never & slow)
         out[todo[good]] = k[good]
         todo = todo[~good]

@@ -31,6 +31,12 @@ def test_a_rate_without_end_gives_no_number() -> None:
     assert np.isnan(drawn[:, [0, 2]]).all() and np.isfinite(drawn[:, 1]).all()
 
 
+def test_odd_parameters_come_to_an_end() -> None:
+    drawn = gamma(STREAM, np.array([np.nan, np.inf, 0.0, 1e-300]), 500)
+    assert np.isnan(drawn[:, 0]).all() and (drawn[:, 1] == np.inf).all() and not drawn[:, 2:].any()
+    assert abs(poisson(STREAM, np.array([1e17, 1e300]), 50) / [1e17, 1e300] - 1).max() < 1e-6
+
+
 @pytest.mark.parametrize("draw", [gamma, poisson])
 def test_values_do_not_depend_on_how_many_are_made_at_once(monkeypatch: pytest.MonkeyPatch, draw: object) -> None:
     parameters = np.array([0.2, 1.0, 5.5, 30.0])
