@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from typing import Any
@@ -262,6 +263,9 @@ def test_ctrl_c_forgets_no_other_session_s_request(of: type, where: str, monkeyp
     first = threading.Event()
     member.start(Request("first", 1, 1, 2, lambda p, s: reduction(p, s, np.ones(3)), lambda *_: first.set()))
     assert first.wait(20)  # the group stands
+    until = time.monotonic() + 20
+    while member._events._owner is not None and time.monotonic() < until:  # or this thread would do nothing on its way
+        time.sleep(0.001)
     monkeypatch.setattr(of, where, interrupted)
     with pytest.raises(KeyboardInterrupt):
         member._events.put_short(takes_other)
