@@ -43,18 +43,22 @@ class Stream(NamedTuple):
         return np.array([self.key, self.counter % _WORD, self.counter >> 64, stride], np.uint64)
 
 
+def _unseeded() -> tuple[int, int]:
+    return int.from_bytes(os.urandom(8)), int.from_bytes(os.urandom(8))
+
+
 def of_op(seeds: tuple[int, int]) -> Stream:
     """As stateful ops, queues and datasets begin by theirs; two of 0 are a stream from the system."""
     if seeds == (0, 0):
-        seeds = int.from_bytes(os.urandom(8)), int.from_bytes(os.urandom(8))
+        seeds = _unseeded()
     return Stream(seeds[0] % _WORD, seeds[1] % _WORD << 64)
 
 
 class Draws:
     """The stream of a stateful op: each run takes what follows."""
 
-    def __init__(self, seeds: tuple[int, int]):
-        self._stream, self._lock = of_op(seeds), Lock()
+    def __init__(self, stream: Stream):
+        self._stream, self._lock = stream, Lock()
 
     def take(self, values: int) -> Stream:
         """The stream at which this run draws, with words kept for so many values that may be drawn again."""

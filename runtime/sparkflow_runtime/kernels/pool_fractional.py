@@ -1,4 +1,5 @@
-"""Pools whose windows have two sizes, one cell apart, in random order. Source: Graham 2014."""
+"""Pools whose windows have two sizes, one cell apart, in an order that is TensorFlow's for a seed. Source:
+Graham 2014."""
 
 from __future__ import annotations
 
@@ -7,25 +8,28 @@ from typing import Any
 
 import numpy as np
 
+from sparkflow_runtime.kernels import philox
 from sparkflow_runtime.kernels.host import ints
-from sparkflow_runtime.kernels.random import generator
+from sparkflow_runtime.kernels.philox_loops import swapped
+from sparkflow_runtime.kernels.random import stream_of
 from sparkflow_runtime.kernels.registry import Function, Node, bound, kernel
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
 
-def _sequence(rng: np.random.Generator, size: int, out: int, even: bool) -> np.ndarray:
+def _sequence(drawn: philox.Draws, size: int, out: int, even: bool) -> np.ndarray:
     """Where each of `out` windows over `size` cells begins, and the end; even: ceil(alpha (i + u)) for one random u."""
     least = size // out
     if size % out == 0:
         return np.arange(out + 1, dtype=np.int64) * least
     if even:
         alpha = size / out
-        u = rng.random() * min((least + 2) / alpha - 1, (size + 1 - least) / alpha - (out - 1))
+        u = philox.Words(drawn.skip(1)).doubles(1)[0]
+        u *= min((least + 2) / alpha - 1, (size + 1 - least) / alpha - (out - 1))
         inner = np.ceil(alpha * (np.arange(1, out) + u)).astype(np.int64) - 1
         return np.concatenate([[0], inner, [size]])
-    longer = np.zeros(out, np.int64)
-    longer[: size - least * out] = 1
-    return np.concatenate([[0], np.cumsum(least + rng.permutation(longer))])
+    order = np.arange(out)
+    swapped(order, philox.Words(drawn.skip((out + 3) // 4)).take(out))
+    return np.concatenate([[0], np.cumsum(least + (order < size - least * out))])
 
 
 def _spans(sequence: tuple[int, ...], size: int, overlapping: bool) -> list[tuple[int, int]]:
@@ -47,19 +51,18 @@ def _shares(spans: list[tuple[int, int]], size: int, dtype: Any) -> np.ndarray:
 def _pool(node: Node) -> Function:
     xp, ratios = node.xp, list(node.attrs["pooling_ratio"])
     even, overlapping = node.attr("pseudo_random", False), bool(node.attr("overlapping", False))
-    rng, kept = generator(node), node.attr("deterministic", False)
-    state = rng.bit_generator.state
+    stream, kept = stream_of(node), node.attr("deterministic", False)
+    going_on = philox.Draws(stream)
     takes_max = node.op == "FractionalMaxPool"
 
     def run(x: Any) -> Any:
         if x.ndim != 4 or 0 in x.shape:
             raise InvalidArgumentError(f"{node.op}: value must be of rank 4 and not empty, got shape {list(x.shape)}")
-        if kept:
-            rng.bit_generator.state = state
         sizes = [(n, int(n / r)) for n, r in zip(x.shape[1:3], ratios[1:3])]
         if any(out < 1 for _, out in sizes):
             raise InvalidArgumentError(f"{node.op}: pooling_ratio {ratios} leaves nothing of shape {list(x.shape)}")
-        rows, columns = (_sequence(rng, n, out, even) for n, out in sizes)
+        drawn = philox.Draws(stream) if kept else going_on
+        rows, columns = (_sequence(drawn, n, out, even) for n, out in sizes)
         y = x
         for axis, sequence in ((1, rows), (2, columns)):
             spans = _spans(tuple(sequence.tolist()), x.shape[axis], overlapping)

@@ -16,23 +16,13 @@ from sparkflow_runtime.kernels.random_rejection import gamma, poisson
 from sparkflow_runtime.kernels.registry import Function, Node, bound
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
-_WORD = 2**64
 
-
-def _unseeded() -> np.random.Philox:
-    return np.random.Philox()
-
-
-def generator(node: Node) -> np.random.Generator:
-    """Keyed by the node's two seeds; (0, 0) is seeded afresh from the system."""
-    seeds = node.attr("seed", 0), node.attr("seed2", 0)
-    if seeds == (0, 0):
-        return np.random.Generator(_unseeded())
-    return np.random.Generator(np.random.Philox(key=[s % _WORD for s in seeds]))
+def stream_of(node: Node) -> philox.Stream:
+    return philox.of_op((node.attr("seed", 0), node.attr("seed2", 0)))
 
 
 def draws(node: Node) -> philox.Draws:
-    return philox.Draws((node.attr("seed", 0), node.attr("seed2", 0)))
+    return philox.Draws(stream_of(node))
 
 
 def _drawn(op: str, draw: Callable[[philox.Stream, tuple[int, ...], Any], Any]) -> None:

@@ -61,10 +61,10 @@ def test_a_short_draw_begins_a_long_one() -> None:
 
 
 def test_a_stream_goes_on_by_256_counters_a_value() -> None:
-    draws = philox.Draws((87654321, 5))
+    draws = philox.Draws(philox.of_op((87654321, 5)))
     assert draws.take(7) == Stream(87654321, 5 << 64) and draws.skip(3) == Stream(87654321, (5 << 64) + 7 * 256)
     assert draws.take(0) == Stream(87654321, (5 << 64) + 7 * 256 + 3)
-    fresh = {philox.Draws((0, 0)).take(1) for _ in range(3)}
+    fresh = {philox.Draws(philox.of_op((0, 0))).take(1) for _ in range(3)}
     assert len(fresh) == 3
 
 
