@@ -38,8 +38,14 @@ def _gamma(op: Operation, dy: Tensor) -> tuple[Any, Any]:
 
 @gradient("StatelessRandomGammaV2")
 def _stateless_gamma(op: Operation, dy: Tensor) -> tuple[Any, Any, Any]:
-    """As RandomGamma's; alpha has the samples' own shape."""
-    return None, None, lambda: math.multiply(dy, apply_op("RandomGammaGrad", [op.inputs[2], op.outputs[0]]))
+    """As RandomGamma's; alpha broadcasts to the samples' shape."""
+
+    def by_alpha() -> Tensor:
+        shape, _, alpha = op.inputs
+        lifted = array.broadcast_to(alpha, shape)
+        return summed_to(math.multiply(dy, apply_op("RandomGammaGrad", [lifted, op.outputs[0]])), alpha)
+
+    return None, None, by_alpha
 
 
 @gradient("StatelessParameterizedTruncatedNormal")

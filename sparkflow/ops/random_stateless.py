@@ -9,7 +9,7 @@ from sparkflow.framework.constant_value import constant_value, constant_value_as
 from sparkflow.framework.graph import Operation, Tensor, get_default_graph
 from sparkflow.framework.registry import op
 from sparkflow.framework.shapes import Dims
-from sparkflow.ops import array, array_join, math, rules
+from sparkflow.ops import array_join, math, rules
 from sparkflow_runtime.wire import dtypes
 from sparkflow_runtime.wire.errors import InvalidArgumentError, UnimplementedError
 
@@ -163,7 +163,7 @@ def stateless_random_gamma(
     want = dtypes.as_dtype(dtype)
     with get_default_graph().name_scope(name or "stateless_random_gamma"):
         sizes, alpha = _sized(shape), convert_to_tensor(alpha, want, "alpha")
-        drawn = apply_op("StatelessRandomGammaV2", [sizes, seed, array.broadcast_to(alpha, sizes)])
+        drawn = apply_op("StatelessRandomGammaV2", [sizes, seed, alpha])
         return drawn if beta is None else math.divide(drawn, convert_to_tensor(beta, want, "beta"))
 
 
@@ -172,9 +172,8 @@ def stateless_random_poisson(
 ) -> Tensor:
     """Values of a Poisson distribution of rate lam, which broadcasts to `shape`."""
     with get_default_graph().name_scope(name or "stateless_random_poisson"):
-        sizes = _sized(shape)
-        rates = array.broadcast_to(convert_to_tensor(lam, name="lam"), sizes)
-        return apply_op("StatelessRandomPoisson", [sizes, seed, rates], {"dtype": dtypes.as_dtype(dtype)})
+        inputs = [_sized(shape), seed, convert_to_tensor(lam, name="lam")]
+        return apply_op("StatelessRandomPoisson", inputs, {"dtype": dtypes.as_dtype(dtype)})
 
 
 def stateless_random_binomial(

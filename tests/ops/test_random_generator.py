@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -131,21 +132,39 @@ def test_gamma_values_move_with_alpha(graph: Any) -> None:
     assert (found > 0).all() and found[2] == pytest.approx(1, abs=0.6)
 
 
-def test_values_between_limits_move_with_them(graph: Any) -> None:
-    """At the middle of narrow limits a value moves with them alone; TensorFlow's gradients, of any sample."""
-    given = [tf.constant(v, tf.float64) for v in (0.5, 2.0, 1.0, 3.0)]
-    drawn = tf.random.stateless_parameterized_truncated_normal([4000], [1, 2], *given)
-    slopes = tf.gradients(tf.reduce_mean(drawn), given)
-    step = 1e-5
-    moved = [
-        tf.reduce_mean(
-            tf.random.stateless_parameterized_truncated_normal(
-                [4000], [1, 2], *[g + (sign * step if i == at else 0.0) for i, g in enumerate(given)]
-            )
-        )
-        for at in range(4)
-        for sign in (1, -1)
-    ]
+def test_gradients_of_gamma_are_summed_to_alpha(graph: Any) -> None:
+    alpha, each = tf.constant([[2.0], [5.0]], tf.float64), tf.constant([[2.0] * 3, [5.0] * 3], tf.float64)
+    sums = [tf.gradients(tf.random.stateless_gamma([2, 3], [1, 2], a, dtype=tf.float64), a)[0] for a in (alpha, each)]
     with tf.Session() as session:
-        found, ends = session.run([slopes, moved])
-    np.testing.assert_allclose(found, (np.array(ends[0::2]) - ends[1::2]) / (2 * step), atol=1e-6)
+        found, apart = session.run(sums)
+    np.testing.assert_allclose(found, apart.sum(1, keepdims=True))
+
+
+def test_parameters_that_do_not_broadcast(graph: Any) -> None:
+    drawn = tf.random.stateless_binomial([2, 3], [1, 2], [3.0, 4.0], [0.5])
+    with tf.Session() as session, pytest.raises(tf.errors.InvalidArgumentError, match=r"do not broadcast to \[2, 3\]"):
+        session.run(drawn)
+
+
+def test_values_between_limits_move_with_them(graph: Any) -> None:
+    """Each stays at the same part of the probability between them."""
+    given = [0.5, 2.0, 1.0, 3.0]
+    parameters = [tf.constant(v, tf.float64) for v in given]
+    drawn = tf.random.stateless_parameterized_truncated_normal([200], [1, 2], *parameters)
+    with tf.Session() as session:
+        values, found = session.run([drawn, tf.gradients(tf.reduce_mean(drawn), parameters)])
+    usual, step = NormalDist(), 1e-5
+
+    def ends(mean: float, deviation: float, low: float, high: float) -> list[float]:
+        return [usual.cdf((x - mean) / deviation) for x in (low, high)]
+
+    below, above = ends(*given)
+    parts = [(usual.cdf((x - given[0]) / given[1]) - below) / (above - below) for x in values]
+
+    def mean_at(moved: list[float]) -> float:
+        a, b = ends(*moved)
+        return float(np.mean([moved[0] + moved[1] * usual.inv_cdf(a + u * (b - a)) for u in parts]))
+
+    for at, slope in enumerate(found):
+        up, down = ([v + (sign * step if i == at else 0) for i, v in enumerate(given)] for sign in (1, -1))
+        assert slope == pytest.approx((mean_at(up) - mean_at(down)) / (2 * step), abs=1e-6)

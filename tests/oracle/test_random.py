@@ -110,6 +110,16 @@ def _sampled(tf: Any, sampler: Any, unique: bool, **more: Any) -> list[Any]:
     return list(sampler(tf.constant([[1], [2]], tf.int64), 1, 40, unique, 90, seed=4, **more))
 
 
+def _between(tf: Any, *given: Any) -> Any:
+    *given, dtype = given if given[-1] is tf.float64 else (*given, tf.float32)
+    return tf.random.stateless_parameterized_truncated_normal([90, 4], [3, 4], *(tf.constant(x, dtype) for x in given))
+
+
+def _fractional(tf: Any, pool: Any, even: bool) -> list[Any]:
+    images = tf.random_uniform([2, 17, 23, 2])
+    return list(pool(images, [1.0, 1.44, 1.73, 1.0], even, deterministic=True, seed=5, seed2=6))
+
+
 SAME: dict[str, Callable[[Any], Any]] = {
     "uniform": lambda tf: tf.random_uniform([70, 3], -2, 5, seed=5),
     "uniform-by-graph-seed": lambda tf: [tf.random_uniform([3]), tf.random_uniform([2]), tf.random_uniform([3])],
@@ -166,6 +176,18 @@ SAME: dict[str, Callable[[Any], Any]] = {
     "queue": lambda tf: _shuffled(tf, 30),
     "queue-by-parts": lambda tf: _shuffled(tf, 7),
     "stateless": lambda tf: tf.random.stateless_normal([30], [3, 4]),
+    "stateless-gamma": lambda tf: tf.random.stateless_gamma([40, 3], [3, 4], [0.3, 1.0, 2.5], beta=2.0),
+    "stateless-gamma-each": lambda tf: tf.random.stateless_gamma([2, 3], [3, 4], [[0.3, 1, 2], [4, 5, 6]]),
+    "stateless-poisson": lambda tf: tf.random.stateless_poisson([40, 3], [3, 4], [0.3, 20.5, 1000.0]),
+    "stateless-binomial": lambda tf: tf.random.stateless_binomial(
+        [60, 6], [3, 4], [0.0, 10.0, 100.0, 90.0, 1000.0, 1000.0], [0.3, 0.3, 0.05, 0.9, 0.8, 0.01]
+    ),
+    "stateless-truncated": lambda tf: _between(tf, [0.0, 1, 2, 0], [1.0, 2, 3, 1], [-2.0, -2, 3, -0.3], [2, 0, 9, 0.3]),
+    "stateless-truncated-tails": lambda tf: _between(
+        tf, 0.0, 1.0, [3, -np.inf, 2, -np.inf], [np.inf, -4, 20, 0.5], tf.float64
+    ),
+    "fractional-windows": lambda tf: _fractional(tf, tf.nn.fractional_max_pool, False),
+    "fractional-even-windows": lambda tf: _fractional(tf, tf.nn.fractional_avg_pool, True),
     "stateless-classes": lambda tf: tf.random.stateless_categorical(tf.constant([[1.0, 2, 3]]), 20, [3, 4]),
 }
 

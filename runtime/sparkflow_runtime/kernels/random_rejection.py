@@ -16,10 +16,10 @@ from sparkflow_runtime.kernels import philox
 from sparkflow_runtime.kernels.special import lgamma
 
 _FEW = 10.0  # a rate below which values are counted
-_AT_ONCE = 1 << 12
+AT_ONCE = 1 << 12
 
 
-class _Values:
+class Values:
     """float64 that so many values draw, each by itself: a block of words makes two, the second of which goes first."""
 
     def __init__(self, stream: philox.Stream, first: np.ndarray):
@@ -48,7 +48,7 @@ class _Values:
 
 def gamma(stream: philox.Stream, alphas: np.ndarray, count: int) -> np.ndarray:
     """[count, len(alphas)] values of these shapes (float64), of scale 1."""
-    return _in_chunks(_gamma, stream, alphas, count)
+    return in_chunks(_gamma, stream, alphas, count)
 
 
 def _gamma(alpha: np.ndarray, stream: philox.Stream, begins: np.ndarray) -> np.ndarray:
@@ -63,7 +63,7 @@ def _gamma(alpha: np.ndarray, stream: philox.Stream, begins: np.ndarray) -> np.n
     with np.errstate(divide="ignore"):  # a shape of 0 gives 0
         out[few] *= even[few, 0] ** (1 / alpha[few])
     rest = np.flatnonzero(~good)
-    out[rest] = _gamma_one_by_one(alpha[rest], _Values(stream, begins[rest]))
+    out[rest] = _gamma_one_by_one(alpha[rest], Values(stream, begins[rest]))
     return out
 
 
@@ -72,7 +72,7 @@ def _of_shape(alpha: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return d, 1 / 3 / np.sqrt(d)
 
 
-def _gamma_one_by_one(alpha: np.ndarray, values: _Values) -> np.ndarray:
+def _gamma_one_by_one(alpha: np.ndarray, values: Values) -> np.ndarray:
     out, each = np.empty(len(alpha)), np.arange(len(alpha))
     one = each[alpha == 1]
     out[one] = -np.log1p(-values.even(one))
@@ -99,18 +99,18 @@ def _gamma_one_by_one(alpha: np.ndarray, values: _Values) -> np.ndarray:
 
 def poisson(stream: philox.Stream, rates: np.ndarray, count: int) -> np.ndarray:
     """[count, len(rates)] values of these rates (float64); NaN where a rate is not finite."""
-    return _in_chunks(_poisson, stream, rates, count)
+    return in_chunks(_poisson, stream, rates, count)
 
 
 def _poisson(rate: np.ndarray, stream: philox.Stream, begins: np.ndarray) -> np.ndarray:
-    values = _Values(stream, begins)
+    values = Values(stream, begins)
     out, each = np.full(len(rate), np.nan), np.arange(len(rate))
     _counted(values, rate, each[rate < _FEW], out)
     _transformed(values, rate, each[(rate >= _FEW) & np.isfinite(rate)], out)
     return out
 
 
-def _in_chunks(
+def in_chunks(
     make: Callable[[np.ndarray, philox.Stream, np.ndarray], np.ndarray],
     stream: philox.Stream,
     parameters: np.ndarray,
@@ -118,14 +118,14 @@ def _in_chunks(
 ) -> np.ndarray:
     """Each parameter's values one after the other, so many at once as the nearest caches hold."""
     each, out = parameters.astype(np.float64), np.empty(len(parameters) * count)
-    for first in range(0, len(out), _AT_ONCE):
-        numbers = np.arange(first, min(first + _AT_ONCE, len(out)))
+    for first in range(0, len(out), AT_ONCE):
+        numbers = np.arange(first, min(first + AT_ONCE, len(out)))
         begins = numbers.astype(np.uint64) * np.uint64(philox.RESERVED)
         out[first : first + len(numbers)] = make(each[numbers // count], stream, begins)
     return out.reshape(len(parameters), count).T
 
 
-def _counted(values: _Values, rate: np.ndarray, todo: np.ndarray, out: np.ndarray) -> None:
+def _counted(values: Values, rate: np.ndarray, todo: np.ndarray, out: np.ndarray) -> None:
     """How many numbers in [0, 1) can be multiplied before the product is e ** -rate or less."""
     least, product = np.exp(-rate), np.ones(len(rate))
     out[todo] = 0
@@ -135,7 +135,7 @@ def _counted(values: _Values, rate: np.ndarray, todo: np.ndarray, out: np.ndarra
         out[todo] += 1
 
 
-def _transformed(values: _Values, rate: np.ndarray, todo: np.ndarray, out: np.ndarray) -> None:
+def _transformed(values: Values, rate: np.ndarray, todo: np.ndarray, out: np.ndarray) -> None:
     while len(todo):
         r = rate[todo]
         b = 0.931 + 2.53 * np.sqrt(r)

@@ -1,7 +1,8 @@
-"""Random values that depend on a seed, or on a key and a counter, alone: TensorFlow's bits where it says them."""
+"""Random values that depend on a seed, or on a key and a counter, alone, in TensorFlow's bits."""
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -9,9 +10,10 @@ import numpy as np
 from sparkflow_runtime.kernels import philox
 from sparkflow_runtime.kernels.host import host, ints, one_int
 from sparkflow_runtime.kernels.random import drawn_classes
+from sparkflow_runtime.kernels.random_between import between
+from sparkflow_runtime.kernels.random_binomial import binomial
+from sparkflow_runtime.kernels.random_rejection import gamma, poisson
 from sparkflow_runtime.kernels.registry import Node, bound, kernel
-from sparkflow_runtime.kernels.special import erfc
-from sparkflow_runtime.kernels.special_quantiles import ndtri
 from sparkflow_runtime.resources.variables import Variable
 from sparkflow_runtime.wire.dtypes import DType
 from sparkflow_runtime.wire.errors import InvalidArgumentError, UnimplementedError
@@ -19,13 +21,6 @@ from sparkflow_runtime.wire.errors import InvalidArgumentError, UnimplementedErr
 _WORD = 2**64
 _STATE = 3  # numbers that a generator of Philox keeps: its counter, low and high, and its key
 _PHILOX = (1, 3)  # its number, and that of "as the device has it"
-
-
-def _generator(op: str, seed: Any) -> np.random.Generator:
-    two = ints(seed)
-    if len(two) != 2:
-        raise InvalidArgumentError(f"{op}: seed must have shape [2], got {len(two)} numbers")
-    return np.random.Generator(np.random.Philox(key=[s % _WORD for s in two]))
 
 
 def _stream(op: str, seed: Any) -> philox.Stream:
@@ -124,32 +119,52 @@ def _algorithm(xp: Any) -> Any:
     return xp.asarray(np.int32(_PHILOX[0]))
 
 
-# ---------------------------------------------------------------------- other distributions, in numpy's bits
+# ---------------------------------------------------------------------- other distributions
+
+
+def _each(op: str, sizes: tuple[int, ...], *given: Any) -> tuple[list[np.ndarray], int]:
+    """What the values are told, broadcast, flat and float64, and how many values each of it has. Of parameters whose
+    shape ends `sizes`, those of the first come first."""
+    arrays = [host(x).astype(np.float64) for x in given]
+    try:
+        shape = np.broadcast_shapes(*(x.shape for x in arrays))
+        if sizes[len(sizes) - len(shape) :] != shape:
+            shape = np.broadcast_shapes(shape, sizes)
+            if shape != sizes:
+                raise ValueError
+    except ValueError as error:
+        shapes = [list(x.shape) for x in arrays]
+        raise InvalidArgumentError(f"{op}: parameters of shapes {shapes} do not broadcast to {list(sizes)}") from error
+    return [np.broadcast_to(x, shape).reshape(-1) for x in arrays], prod(sizes[: len(sizes) - len(shape)])
 
 
 @kernel("StatelessRandomGammaV2")
 def _gamma(xp: Any, shape: Any, seed: Any, alpha: Any) -> Any:
     op = "StatelessRandomGammaV2"
-    drawn = _generator(op, seed).standard_gamma(host(alpha).astype(np.float64), _sizes(op, shape))
+    sizes = _sizes(op, shape)
+    (alphas,), count = _each(op, sizes, alpha)
+    drawn = gamma(_stream(op, seed), alphas, count).reshape(sizes)
     return xp.asarray(np.maximum(drawn.astype(alpha.dtype), np.finfo(np.float32).tiny))
 
 
 @kernel("StatelessRandomPoisson")
 def _poisson(xp: Any, shape: Any, seed: Any, lam: Any, *, dtype: DType) -> Any:
     op = "StatelessRandomPoisson"
-    rates = host(lam).astype(np.float64)
+    sizes = _sizes(op, shape)
+    (rates,), count = _each(op, sizes, lam)
     if not (rates >= 0).all():
         raise InvalidArgumentError(f"{op}: rates must not be negative, got {rates.min()}")
-    return xp.asarray(_generator(op, seed).poisson(rates, _sizes(op, shape)).astype(dtype.np))
+    return xp.asarray(poisson(_stream(op, seed), rates, count).reshape(sizes).astype(dtype.np))
 
 
 @kernel("StatelessRandomBinomial")
 def _binomial(xp: Any, shape: Any, seed: Any, counts: Any, probs: Any, *, dtype: DType) -> Any:
     op = "StatelessRandomBinomial"
-    several, chances = host(counts), host(probs).astype(np.float64)
+    sizes = _sizes(op, shape)
+    (several, chances), count = _each(op, sizes, counts, probs)
     if (several < 0).any() or not ((chances >= 0) & (chances <= 1)).all():
         raise InvalidArgumentError(f"{op}: counts must not be negative and probs lie in [0, 1]")
-    drawn = _generator(op, seed).binomial(several.astype(np.int64), chances, _sizes(op, shape))
+    drawn = binomial(_stream(op, seed), several, chances, count, counts.dtype).reshape(sizes)
     return xp.asarray(drawn.astype(dtype.np))
 
 
@@ -157,19 +172,12 @@ def _binomial(xp: Any, shape: Any, seed: Any, counts: Any, probs: Any, *, dtype:
 def _between_limits(
     xp: Any, shape: Any, seed: Any, means: Any, stddevs: Any, minvals: Any, maxvals: Any
 ) -> Any:  # fmt: skip
-    """By the inverse of the distribution function, on the side of the mean where it has the most digits."""
-    op, given = "StatelessParameterizedTruncatedNormal", (means, stddevs, minvals, maxvals)
-    mean, deviation, low, high = (np.atleast_1d(host(x)).astype(np.float64) for x in given)
-    if not (deviation > 0).all() or not (low < high).all():
-        raise InvalidArgumentError(f"{op}: stddevs must be positive and minvals below maxvals")
-    a, b = (low - mean) / deviation, (high - mean) / deviation
-    mirrored = a > 0  # the upper tail as a lower one
-    a, b = np.where(mirrored, -b, a), np.where(mirrored, -a, b)
-    even = _generator(op, seed).random(_sizes(op, shape))
-    first, last = (erfc(np, -x / np.sqrt(2)) / 2 for x in (a, b))
-    found = np.clip(ndtri(np, first + even * (last - first)), a, b)
-    value = np.where(mirrored, -found, found) * deviation + mean
-    return xp.asarray(np.clip(value, low, high).astype(means.dtype))
+    op, sizes = "StatelessParameterizedTruncatedNormal", _sizes("StatelessParameterizedTruncatedNormal", shape)
+    given, count = _each(op, sizes, means, stddevs, minvals, maxvals)
+    _, deviation, low, high = given
+    if not ((deviation > 0) & (low < high) & (np.isfinite(low) | np.isfinite(high))).all():
+        raise InvalidArgumentError(f"{op}: stddevs must be positive, minvals below maxvals and one of both finite")
+    return xp.asarray(between(_stream(op, seed), given, count, means.dtype).reshape(sizes))
 
 
 @kernel("StatelessMultinomial")

@@ -41,7 +41,7 @@ def test_odd_parameters_come_to_an_end() -> None:
 def test_values_do_not_depend_on_how_many_are_made_at_once(monkeypatch: pytest.MonkeyPatch, draw: object) -> None:
     parameters = np.array([0.2, 1.0, 5.5, 30.0])
     together = draw(STREAM, parameters, 900)  # type: ignore[operator]
-    monkeypatch.setattr(random_rejection, "_AT_ONCE", 7)
+    monkeypatch.setattr(random_rejection, "AT_ONCE", 7)
     assert np.array_equal(draw(STREAM, parameters, 900), together)  # type: ignore[operator]
     assert draw(STREAM, parameters, 0).shape == (0, 4) and draw(STREAM, parameters[:0], 3).shape == (3, 0)  # type: ignore[operator]
 
