@@ -3,13 +3,14 @@
 A child ends when its standard input closes (the parent holds the other end until it dies), and on Linux the kernel
 backs that up with PR_SET_PDEATHSIG, which fires when the *thread* that made the child ends: start children from a
 thread that lives as long as they should. Lines of JSON go both ways; what a child prints besides goes to standard
-error.
+error. A child is a Python module, run, or a fork of a process that has nothing but its imports yet.
 """
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
+import gc
 import json
 import os
 import select
@@ -17,6 +18,8 @@ import signal
 import subprocess
 import sys
 import threading
+import time
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -27,6 +30,7 @@ _PR_SET_PDEATHSIG = 1
 START_TIMEOUT_S = 60.0
 _STOP_TIMEOUT_S = 5.0
 _LOOK_EVERY_S = 0.5
+_WAIT_S = 0.005
 
 
 class DiedError(UnavailableError):
@@ -42,8 +46,10 @@ class Child:
         command, pipe = [sys.executable, "-m", module], subprocess.PIPE
         environment = _environment(threads) | ({} if gpus else {"CUDA_VISIBLE_DEVICES": ""})
         with _interrupts_held():
-            self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, env=environment, pass_fds=pass_fds)
-        self.pid = self._process.pid
+            self._hold(subprocess.Popen(command, stdin=pipe, stdout=pipe, env=environment, pass_fds=pass_fds))
+
+    def _hold(self, process: subprocess.Popen[bytes] | _Fork) -> None:
+        self._process, self.pid = process, process.pid
         self._heard = bytearray()  # of lines to come
 
     def send(self, fields: dict[str, Any], block: bytes = b"") -> None:
@@ -129,6 +135,80 @@ class Child:
         return f"{self.name} (pid {self.pid}) {how}"
 
 
+class ForkedChild(Child):
+    """A fork of this process that goes on in `main()`, and does not import a second time what it needs. Only for a
+    process with no thread but its first, see `may_fork`."""
+
+    def __init__(self, main: Callable[[], None], name: str):
+        self.name = name
+        self._hold(_Fork(main))
+
+
+def may_fork() -> bool:
+    """Only on Linux: macOS's own libraries end in a fork. OpenBLAS and jemalloc see to the threads that they have."""
+    return sys.platform == "linux" and threading.active_count() == 1
+
+
+class _Fork:
+    """What `Child` needs of a Popen."""
+
+    def __init__(self, main: Callable[[], None]):
+        gc.freeze()  # a collection would write into, and so copy, all pages with objects
+        sys.stdout.flush()
+        sys.stderr.flush()
+        (to_read, to_write), (out_read, out_write) = os.pipe(), os.pipe()
+        self.pid = os.fork()
+        if self.pid == 0:
+            _run_fork(main, to_read, out_write, (to_write, out_read))
+        os.close(to_read)
+        os.close(out_write)
+        self.stdin, self.stdout = os.fdopen(to_write, "wb"), os.fdopen(out_read, "rb")
+        self.returncode: int | None = None
+        self._lock = threading.Lock()  # a timer may kill it while another thread looks
+
+    def poll(self) -> int | None:
+        with self._lock:
+            if self.returncode is None:
+                try:
+                    pid, status = os.waitpid(self.pid, os.WNOHANG)
+                except ChildProcessError:  # a model's code has waited for it, or ignores SIGCHLD
+                    pid, status = self.pid, 0
+                if pid:
+                    self.returncode = os.waitstatus_to_exitcode(status)
+            return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        until = None if timeout is None else time.monotonic() + timeout
+        while (code := self.poll()) is None:
+            if until is not None and time.monotonic() > until:
+                raise subprocess.TimeoutExpired("fork", timeout or 0.0)
+            time.sleep(_WAIT_S)
+        return code
+
+    def kill(self) -> None:
+        with self._lock:
+            if self.returncode is None:
+                os.kill(self.pid, signal.SIGKILL)
+
+
+def _run_fork(main: Callable[[], None], stdin: int, stdout: int, theirs: Sequence[int]) -> None:
+    """The forked side, to its end: nothing of what its parent would do at its own end is done here."""
+    code = 1
+    try:
+        for own, fd in ((0, stdin), (1, stdout)):
+            os.dup2(fd, own)
+            os.close(fd)
+        for fd in theirs:
+            os.close(fd)
+        main()
+        code = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stderr.flush()
+        os._exit(code)
+
+
 @contextlib.contextmanager
 def _interrupts_held() -> Iterator[None]:
     """A child begins without hearing Ctrl-C, which reaches the whole group: while it imports, it would print where."""
@@ -156,7 +236,11 @@ class Parent:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # for what it starts itself, see _interrupts_held
         self._out = os.fdopen(os.dup(1), "wb", buffering=0)
         os.dup2(2, 1)
-        self._in = sys.stdin.buffer
+        self._in = open(0, "rb", closefd=False)  # noqa: SIM115 - of a fork's own, with nothing read ahead by its parent
+
+    def leave(self) -> None:
+        """In a fork: what is said and heard here is its parent's."""
+        self._out.close()
 
     def receive(self) -> tuple[dict[str, Any], bytes]:
         """The next line and its block; the process ends where the parent has gone."""
@@ -182,6 +266,18 @@ class Parent:
             gone()
 
         threading.Thread(target=wait, name="parent-watch", daemon=True).start()
+
+
+def call_itself(module: str, instead_of: str) -> None:
+    """What a list of processes shows of a fork (Linux): the module that it runs, and not its parent's."""
+    try:
+        fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
+    except FileNotFoundError:
+        return
+    begin, end = int(fields[45]), int(fields[46])  # of the arguments, in this process's memory
+    line, old = ctypes.string_at(begin, end - begin) if begin else b"", instead_of.encode()
+    if old in line:
+        ctypes.memmove(begin, line.replace(old, module.encode().ljust(len(old), b"\0")[: len(old)]), len(line))
 
 
 def die_with_parent() -> None:

@@ -1,4 +1,5 @@
-"""A parameter server in a process of its own: `python -m sparkflow_connectors.ps_process`, started by `Child`."""
+"""A parameter server in a process of its own: `python -m sparkflow_connectors.ps_process`, started by `Child`, or the
+fork of a worker that has just begun."""
 
 from __future__ import annotations
 
@@ -9,7 +10,10 @@ from sparkflow_connectors.processes import Parent
 
 
 def main() -> None:
-    parent = Parent()
+    serve(Parent())
+
+
+def serve(parent: Parent) -> None:
     fields, secret = parent.receive()
     sys.setswitchinterval(5e-4)  # a thread that holds the GIL delays every other by this much
 

@@ -6,6 +6,7 @@ import logging
 import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import cached_property
 from typing import Any
 
 from sparkflow.session.server import Server
@@ -26,17 +27,21 @@ _DRIVER_GONE = 74  # EX_IOERR
 _log = logging.getLogger(__name__)
 
 
-def role(job: Job, partition: Partition, rank: int, host: str, gather: Gather) -> dict[str, Any]:
+def role(
+    job: Job, partition: Partition, rank: int, host: str, gather: Gather, begun_ps: Child | None = None
+) -> dict[str, Any]:
     """Train as worker `rank`; the figures of the training.
 
     partition: the worker's rows, closed here. host: the interface by which peers reach this
     task. gather: an all-gather of short strings over all ranks, in rank order; called once.
+    begun_ps: the process of a parameter server that waits for its first line; without it one is started here, if
+    this rank has one.
     Every error goes to the driver before it is raised.
     """
     # The line is inside: what ends a worker is told before anything is closed, as that may wait for rows to come.
     with ExitStack() as stack, _line_to_driver(job, rank) as control:
         stack.callback(partition.close)
-        ps = _start_ps(job, rank, host, stack)
+        ps = _start_ps(job, rank, host, stack, begun_ps)
         server = Server.bound("worker", rank, host, job.secret, job.keepalive_s)
         stack.callback(server.stop)
         # Once: a process of an earlier attempt, late to hear of its end, may write another one meanwhile.
@@ -100,21 +105,28 @@ def _gathered(gather: Gather, mine: Announcement) -> list[str]:
 class _ParameterServer:
     """A parameter server as a child of this process."""
 
-    def __init__(self, job: Job, rank: int, host: str):
-        self._child = Child("sparkflow_connectors.ps_process", f"parameter server {rank}", job.threads, gpus=False)
-        self._child.send({"index": rank, "host": host, "keepalive_s": job.keepalive_s}, job.secret)
-        self.address = str(self._child.receive(START_TIMEOUT_S)["address"])
-        self.pid = self._child.pid
-        self.stop = self._child.stop
+    def __init__(self, child: Child, job: Job, rank: int, host: str):
+        self._child = child
+        child.send({"index": rank, "host": host, "keepalive_s": job.keepalive_s}, job.secret)
+
+    @cached_property
+    def address(self) -> str:
+        return str(self._child.receive(START_TIMEOUT_S)["address"])
 
     def join(self, cluster: dict[str, Any]) -> None:
         self._child.send({"cluster": cluster})
         self._child.receive(START_TIMEOUT_S)
 
 
-def _start_ps(job: Job, rank: int, host: str, stack: ExitStack) -> _ParameterServer | None:
+def _start_ps(job: Job, rank: int, host: str, stack: ExitStack, child: Child | None = None) -> _ParameterServer | None:
+    """It gets ready while this process does."""
     if rank >= job.ps:
         return None
-    server = _ParameterServer(job, rank, host)
-    stack.callback(server.stop)
-    return server
+    if child is None:
+        child = Child("sparkflow_connectors.ps_process", server_name(rank), job.threads, gpus=False)
+    stack.callback(child.stop)
+    return _ParameterServer(child, job, rank, host)
+
+
+def server_name(rank: int) -> str:
+    return f"parameter server {rank}"

@@ -14,11 +14,12 @@ from typing import Any
 
 import cloudpickle
 
+from sparkflow_connectors import ps_process
 from sparkflow_connectors.job import Job
 from sparkflow_connectors.layout import Piece
 from sparkflow_connectors.partition import FollowedPartition, Handover
-from sparkflow_connectors.processes import Child, Parent
-from sparkflow_connectors.roles import Gather, role
+from sparkflow_connectors.processes import Child, ForkedChild, Parent, call_itself, may_fork
+from sparkflow_connectors.roles import Gather, role, server_name
 from sparkflow_connectors.unshipped import not_in_child, unread
 from sparkflow_runtime.wire.errors import OpError, from_dict, to_dict
 
@@ -38,7 +39,8 @@ def run_child(
     try:
         if started is not None:
             started(child)
-        child.send({"rank": rank, "host": host, "rows": handover.fds}, cloudpickle.dumps(job))
+        fields = {"rank": rank, "host": host, "rows": handover.fds, "serves": rank < job.ps}
+        child.send(fields, cloudpickle.dumps(job))
         reader.start()
         while True:
             said = child.receive()
@@ -61,8 +63,11 @@ def run_child(
 def main() -> None:
     parent = Parent()
     sys.setswitchinterval(5e-4)
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     fields, body = parent.receive()
+    server = (
+        _forked_server(parent, fields) if fields["serves"] and may_fork() else None
+    )  # before the user's code is here
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     try:
         job: Job = cloudpickle.loads(body)  # from the parent's pipe, never from the network
     except Exception as error:  # the user's modules may raise anything
@@ -77,7 +82,7 @@ def main() -> None:
 
     try:
         partition = FollowedPartition(job.layout, tuple(fields["rows"]))
-        result = role(job, partition, fields["rank"], fields["host"], gather)
+        result = role(job, partition, fields["rank"], fields["host"], gather, server)
     except Exception as error:
         logging.getLogger(__name__).error(
             "worker %d: %s", fields["rank"], error, exc_info=not isinstance(error, OpError)
@@ -87,6 +92,21 @@ def main() -> None:
     parent.send({"result": result})
     sys.stdout.flush()
     os._exit(0)  # daemon threads and native libraries have nothing left to do
+
+
+def _forked_server(parent: Parent, fields: dict[str, Any]) -> Child:
+    """A process for the parameter server of this rank, in the time of a fork: another start of Python with its imports
+    takes as long as this worker took."""
+
+    def serve() -> None:
+        parent.leave()
+        for fd in fields["rows"]:  # who writes them is to see when their reader dies
+            os.close(fd)
+        os.environ["CUDA_VISIBLE_DEVICES"] = ""
+        call_itself(ps_process.__name__, f"{__package__}.worker_process")
+        ps_process.serve(Parent())
+
+    return ForkedChild(serve, server_name(fields["rank"]))
 
 
 if __name__ == "__main__":

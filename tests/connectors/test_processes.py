@@ -156,3 +156,127 @@ def test_a_child_that_closes_its_line_is_ended(forking: Any, monkeypatch: pytest
     with pytest.raises(DiedError, match=r"closed its standard output, .* and was ended"):
         child.receive()
     assert not child.alive()
+
+
+SERVES = """
+import os, signal, sys, time
+from pathlib import Path
+from sparkflow_connectors.processes import ForkedChild, Parent, call_itself, may_fork
+
+parent = Parent()
+assert may_fork()
+name = __spec__.name
+
+
+def main():
+    parent.leave()
+    call_itself("srv", name)
+    if name == "of_one_that_fails":
+        raise ValueError("no room")
+    own = Parent()
+    fields, block = own.receive()
+    line = Path("/proc/self/cmdline").read_bytes().decode()
+    own.send({"heard": fields, "block": block.decode(), "line": line, "files": len(os.listdir("/proc/self/fd"))})
+    own.watch()
+    time.sleep(60)
+
+
+child = ForkedChild(main, "server 0")
+if name == "of_one_that_fails":
+    assert child._process.wait(20) == 1
+elif name == "of_who_waits_for_all":
+    child.kill()
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    child = ForkedChild(main, "server 0")
+    child.kill()
+else:
+    child.send({"a": 1}, b"rows")
+    parent.send({**child.receive(20), "pid": child.pid, "own": Path("/proc/self/cmdline").read_bytes().decode()})
+    if name == "of_one_that_dies":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if name == "of_one_that_stops":
+        child.stop()
+    elif name == "of_one_that_kills":
+        os.kill(child.pid, signal.SIGKILL)
+try:
+    child.receive(0.2)
+except Exception as error:
+    parent.send({"error": f"{type(error).__name__}: {error}"})
+parent.send({"alive": child.alive()})
+parent.receive()
+"""
+
+
+@pytest.fixture
+def serving(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    children = []
+
+    def child(module: str) -> Child:
+        (tmp_path / f"{module}.py").write_text(SERVES)
+        children.append(Child(module, "worker 0", 1))
+        return children[-1]
+
+    yield child
+    for each in children:
+        each.stop()
+
+
+def test_a_fork_is_spoken_to_as_a_child(serving: Any) -> None:
+    found = serving("of_one_that_stops").receive(30)
+    assert (found["heard"], found["block"]) == ({"a": 1}, "rows")
+    assert "of_one_that_stops" in found["own"], "the parent's own name stays"
+    assert found["line"].rstrip("\0").endswith("\0srv") and "of_one" not in found["line"]
+    assert found["files"] <= 6, "its three, two more of the conversation, and the listing: none of its parent's"
+
+
+@pytest.mark.parametrize(
+    "module, said, alive",
+    [
+        ("of_one_that_stops", "", False),
+        ("of_one_that_kills", "DiedError: server 0 (pid ", False),
+        ("of_one_that_is_silent", "DeadlineExceededError: server 0 (pid ", False),
+    ],
+)
+def test_the_end_of_a_fork_is_told(serving: Any, module: str, said: str, alive: bool) -> None:
+    child = serving(module)
+    pid = child.receive(30)["pid"]
+    told = child.receive(30)
+    assert told.get("error", "").startswith(said)
+    how = {"of_one_that_kills": "killed by SIGKILL", "of_one_that_is_silent": "said nothing in 0.2 s"}
+    assert how.get(module, "") in told["error"]
+    assert child.receive(30) == {"alive": alive}
+    assert not Path(f"/proc/{pid}").exists(), "it was waited for"
+
+
+def test_a_fork_that_fails_says_where(serving: Any, capfd: Any) -> None:
+    child = serving("of_one_that_fails")
+    assert "server 0" in child.receive(30)["error"]
+    said = capfd.readouterr().err
+    assert "ValueError: no room" in said and "of_one_that_fails.py" in said
+
+
+def test_a_fork_whose_end_another_has_heard_of_has_ended(serving: Any) -> None:
+    """A model's code may wait for all children, or have the system forget them."""
+    child = serving("of_who_waits_for_all")
+    assert "server 0" in child.receive(30)["error"]
+    assert child.receive(30) == {"alive": False}
+
+
+def test_a_fork_ends_with_its_parent(serving: Any) -> None:
+    child = serving("of_one_that_dies")
+    pid = child.receive(30)["pid"]
+    with pytest.raises(DiedError, match="SIGKILL"):
+        child.receive(30)
+    until = time.monotonic() + 20
+    while _lives(pid) and time.monotonic() < until:
+        time.sleep(0.01)
+    assert not _lives(pid)
+
+
+def _lives(pid: int) -> bool:
+    """As more than what its next parent has not waited for yet."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
