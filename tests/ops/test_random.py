@@ -90,3 +90,8 @@ def test_negative_sizes(evaluate: Any) -> None:
 def test_rates_that_no_integer_of_the_type_reaches(evaluate: Any, rate: float) -> None:
     with pytest.raises(InvalidArgumentError, match="must be below half of what int32 holds"):
         evaluate(lambda: random_more.random_poisson([rate], [2], dtype="int32"))
+
+
+def test_one_value_of_a_parameter_that_is_one(evaluate: Any) -> None:
+    assert evaluate(lambda: random_more.random_gamma([], 2.0)).shape == ()
+    assert evaluate(lambda: random_more.random_poisson(2.0, [])).shape == ()

@@ -127,7 +127,7 @@ def _of_parameter(op: str, draw: Callable[[philox.Stream, np.ndarray, int], np.n
                 )
             count = prod(sizes)
             drawn = draw(stream.take(count * values.size), values.reshape(-1), count)
-            return node.xp.asarray(drawn.reshape(*sizes, *values.shape).astype(dtype or values.dtype))
+            return node.xp.asarray(drawn.reshape((*sizes, *values.shape)).astype(dtype or values.dtype))
 
         return run
 
