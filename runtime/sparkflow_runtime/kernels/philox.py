@@ -140,12 +140,6 @@ def wide_normals(w: np.ndarray, dtype: Any = np.float64) -> np.ndarray:
     return np.stack([np.sin(angle) * radius, np.cos(angle) * radius], -1).reshape(shape)
 
 
-def second_normals(w: np.ndarray) -> np.ndarray:
-    """The second ones of those two."""
-    radius, angle, _ = _polar(w)
-    return (np.cos(angle) * radius)[..., 0]
-
-
 def _polar(w: np.ndarray) -> tuple[np.ndarray, np.ndarray, tuple[int, ...]]:
     even = wide_unit(w)
     return np.sqrt(-2 * np.log(np.maximum(even[..., 0::2], 1e-7))), 2 * np.pi * even[..., 1::2], even.shape

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from sparkflow_runtime.kernels import philox
-from sparkflow_runtime.kernels.random_rejection import AT_ONCE, Values
+from sparkflow_runtime.kernels.random_rejection import AT_ONCE
+from sparkflow_runtime.kernels.random_values import Values
 
 _FEW = 10.0  # expected successes below which the failures between them are drawn
 _RESERVED = 42  # blocks from where one such count begins to where the next does
@@ -43,7 +44,8 @@ def _binomial(
 ) -> np.ndarray:  # fmt: skip
     out, each = np.zeros(len(several)), np.arange(len(several))
     drawn = (several > 0) & (rare > 0)
-    values = Values(stream, (numbers * np.where(many, philox.RESERVED, _RESERVED)).astype(np.uint64))
+    parts = stream.parts()
+    values = Values(parts, parts[1] + (numbers * np.where(many, philox.RESERVED, _RESERVED)).astype(np.uint64))
     _by_gaps(values, several, rare, each[drawn & ~many], out)
     _transformed(values, several, rare, each[drawn & many], out)
     return out
