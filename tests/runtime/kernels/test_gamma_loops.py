@@ -1,12 +1,15 @@
-"""The loops of gamma values: both versions have the same bits, and their arithmetic is the C library's but for a few
-units in the last place."""
+"""The loops of gamma and Poisson values: both versions have the same bits, and their arithmetic is the C library's but
+for a few units in the last place."""
 
 from __future__ import annotations
+
+from math import lgamma
 
 import numpy as np
 
 from sparkflow_runtime.kernels.gamma_loops import tries, tries_again
 from sparkflow_runtime.kernels.philox import Stream
+from sparkflow_runtime.kernels.poisson_loops import LOG_FACTORIALS, counted, log_factorial, transformed
 from sparkflow_runtime.kernels.wide_numbers import radius_squared, wide_log, wide_sine_cosine
 from tests.runtime.kernels.test_loops import same_bits, versions
 
@@ -29,6 +32,25 @@ def test_same_bits() -> None:
     known = ~np.isnan(ALPHAS)
     assert ((tried == -1) & (ALPHAS != 1)).sum() > 20
     assert ((out == -1) == (ALPHAS == 1)).all() and (out[known & (ALPHAS != 1)] >= 0).all()
+
+
+def test_same_bits_of_counts() -> None:
+    rates = np.array([0.0, 0.3, 4.0, 9.9, 10.0, 12.0, 300.0, 1e17, np.nan]).repeat(60)
+    for loop, arguments in (
+        (counted, [np.where(rates < 10, np.exp(-rates), np.nan)]),
+        (transformed, [np.where(rates >= 10, x, np.nan) for x in (rates, np.sqrt(rates))] + [np.log(rates + 1e-9)]),
+    ):
+        made = [np.full(len(rates), -5.0) for _ in range(2)]
+        for version, out in zip(versions(loop), made):
+            version(out, *arguments, *([LOG_FACTORIALS] if loop is transformed else []), STREAM, 31)
+        same_bits(*made)
+        left = (rates < 10) if loop is transformed else ~(rates < 10)
+        assert ((made[0] == -5) == (left | np.isnan(rates))).all()
+
+
+def test_log_factorial() -> None:
+    k = np.array([17.0, 20, 100, 1e6])
+    np.testing.assert_allclose(log_factorial(k), [lgamma(x + 1) for x in k], 2e-15)
 
 
 def test_arithmetic() -> None:
