@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from math import prod
+from struct import Struct
 from threading import Lock
 from typing import Any, NamedTuple
 
@@ -22,8 +23,11 @@ from sparkflow_runtime.kernels.parallel import runs, share
 
 _LOW, _THIRTY_TWO = np.uint64(0xFFFFFFFF), np.uint64(32)
 _WORD = 1 << 64
+_MOST = (1 << 128) - 1
+_PARTS = Struct("=4Q").pack
 _MIXER = 0x02461E293EC8F720
 _FEW = 1 << 14  # words for which nobody is asked to help
+_VERY_FEW = 16  # words which Python reckons with faster than numpy
 _TABLE = 1 << 17  # blocks from which threads of Python pay
 RESERVED = 256  # words kept for a value that may be drawn again; a generator goes on by as many counters
 
@@ -36,11 +40,11 @@ class Stream(NamedTuple):
 
     def at(self, number: int) -> Stream:
         """Behind so many blocks of four words."""
-        return Stream(self.key, (self.counter + number) % (1 << 128))
+        return Stream(self.key, (self.counter + number) & _MOST)
 
     def parts(self, stride: int = 1) -> np.ndarray:
         """As loops take it, with how far the counters of two blocks lie apart."""
-        return np.array([self.key, self.counter % _WORD, self.counter >> 64, stride], np.uint64)
+        return np.frombuffer(_PARTS(self.key, self.counter & (_WORD - 1), self.counter >> 64, stride), np.uint64)
 
 
 def _unseeded() -> tuple[int, int]:
@@ -145,6 +149,12 @@ def _polar(w: np.ndarray) -> tuple[np.ndarray, np.ndarray, tuple[int, ...]]:
     return np.sqrt(-2 * np.log(np.maximum(even[..., 0::2], 1e-7))), 2 * np.pi * even[..., 1::2], even.shape
 
 
+def _listed(stream: Stream, count: int, per_block: int) -> list[int]:
+    """The words of very few values, as Python's numbers; of 64 bits where a block has two of them."""
+    found: list[int] = words(stream, -(-count // per_block)).reshape(-1).tolist()
+    return found if per_block == 4 else [a | b << 32 for a, b in zip(found[0::2], found[1::2])]
+
+
 def whole(w: np.ndarray, dtype: Any) -> np.ndarray:
     """Integers of all values that the type has."""
     if np.dtype(dtype).itemsize == 8:
@@ -208,6 +218,9 @@ def uniform(stream: Stream, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
     """In [0, 1)."""
     if dtype == np.float32:
         return _float32([philox_loops.units], stream, shape)
+    if dtype == np.float64 and prod(shape) <= _VERY_FEW // 2:
+        wide = _listed(stream, prod(shape), 2)[: prod(shape)]
+        return np.array([(w & 0xFFFFF) * 2.0**-20 + (w >> 32) * 2.0**-52 for w in wide]).reshape(shape)
     return _each(stream, shape, dtype, _units)
 
 
@@ -224,7 +237,12 @@ def full_range(stream: Stream, shape: tuple[int, ...], dtype: Any) -> np.ndarray
 
 def integers(stream: Stream, shape: tuple[int, ...], low: int, high: int, dtype: Any) -> np.ndarray:
     """In [low, high)."""
-    kind = np.dtype(dtype)
+    kind, count = np.dtype(dtype), prod(shape)
+    per_block = 2 if kind.itemsize == 8 else 4
+    if count * kind.itemsize <= 4 * _VERY_FEW:
+        span = high - low
+        found = [low + word % span for word in _listed(stream, count, per_block)[:count]]
+        return np.array(found, kind).reshape(shape)
     unsigned = np.dtype(f"uint{8 * kind.itemsize}")
     drawn = _each(stream, shape, unsigned, whole) % unsigned.type(high - low)
     return (drawn + np.array(low, kind).view(unsigned)).view(kind)

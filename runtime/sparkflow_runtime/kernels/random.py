@@ -88,19 +88,27 @@ def drawn_classes(what: str, stream: Callable[[int], philox.Stream], logits: Any
             f"{what}: logits must be a matrix with classes and num_samples at least 0, got {list(scores.shape)} and "
             f"{count}"
         )
-    with np.errstate(invalid="ignore"):
-        top = np.where(np.isfinite(scores), scores, -np.inf).max(1, keepdims=True, initial=-np.inf)
-        sums = np.cumsum(np.where(np.isfinite(scores), np.exp(scores - top), 0), 1)
+    sums = _running_sums(scores)
     reserved = len(scores) * -(-count // 4) * 4 * 2
     drawn = philox.uniform(stream(reserved), (len(scores), count), np.dtype(np.float64))
     out, last = np.empty(drawn.shape, dtype), scores.shape[1] - 1
     if count * scores.shape[1] <= _FEW:  # comparing with all sums takes less than a search's call a row
         for k in range(count):
-            out[:, k] = (sums <= drawn[:, k : k + 1] * sums[:, -1:]).sum(1).clip(0, last)
+            out[:, k] = np.minimum((sums <= drawn[:, k : k + 1] * sums[:, -1:]).sum(1), last)
         return out
     for row, line, values in zip(out, sums, drawn):
         row[...] = np.searchsorted(line, values * line[-1], "right").clip(0, last)
     return out
+
+
+def _running_sums(scores: np.ndarray) -> np.ndarray:
+    """Of the probabilities, but for a factor; of a score that is none it is 0."""
+    finite = np.isfinite(scores)
+    if finite.all() and scores.size:
+        return np.asarray(np.exp(scores - scores.max(1, keepdims=True)).cumsum(1))
+    with np.errstate(invalid="ignore"):
+        top = np.where(finite, scores, -np.inf).max(1, keepdims=True, initial=-np.inf)
+        return np.cumsum(np.where(finite, np.exp(scores - top), 0), 1)
 
 
 @bound("Multinomial")

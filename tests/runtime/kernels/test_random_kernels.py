@@ -108,3 +108,19 @@ def test_classes_are_the_same_however_they_are_found(monkeypatch: pytest.MonkeyP
         found.append(random.drawn_classes("here", lambda _: STREAMS[0], logits, np.int32(count), np.int64))
     np.testing.assert_array_equal(*found)
     assert found[0].shape == (40, count) and ((found[0] >= 0) & (found[0] < classes)).all()
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64", "float64"])
+def test_few_values_are_the_first_of_many(dtype: str) -> None:
+    stream, kind = philox.Stream(87654321, 5 << 64), np.dtype(dtype)
+    for low, high in ((-3, 1000), (-(1 << 31), (1 << 31) - 1)):
+
+        def drawn(count: int, low: int = low, high: int = high) -> np.ndarray:
+            if kind.kind == "f":
+                return philox.uniform(stream, (count,), kind)
+            return philox.integers(stream, (count,), low, high, kind)
+
+        many = drawn(1000)
+        for count in (0, 1, 2, 3, 7, 8, 9, 16, 17):
+            few = drawn(count)
+            assert few.dtype == kind and few.tobytes() == many[:count].tobytes()
