@@ -327,9 +327,11 @@ def test_a_worker_that_stops_ends_its_steps_and_those_that_begin_at_that_moment(
     graph = graph_def(_const(node, "a", [1]), node("w", "TWait", "a"))
     handle = worker.register("s", graph, [], ["w:0"])
     running, plan = worker.begin(handle, 1, []), worker._plan
-    threading.Timer(0.05, worker.stop, (UnavailableError("the server stopped"),)).start()
+    stopping = threading.Timer(0.05, worker.stop, (UnavailableError("the server stopped"),))
+    stopping.start()
     with pytest.raises(UnavailableError, match="the server stopped"):
         running.run(20)
+    stopping.join(20)  # it ends the steps first, and forgets the graphs then
     worker._plan = lambda handle: running.plan  # type: ignore[method-assign]  # found before the stop
     with pytest.raises(UnavailableError, match="the server stopped"):
         worker.begin(handle, 2, []).run(20)
