@@ -71,7 +71,9 @@ def test_who_waits_can_be_timed_out(graph: Any) -> None:
         found: list[Any] = []
         holder = threading.Thread(target=lambda: found.append(session.run(slow)))
         holder.start()
-        time.sleep(0.2)
+        steps = session._runtime._worker.rendezvous._steps  # type: ignore[union-attr]
+        while not any(step._parked for step in list(steps.values())):  # until it waits for the queue
+            holder.join(0.001)
         with pytest.raises(tf.errors.DeadlineExceededError, match="1 wait for it"):
             session.run(quick, options=tf.RunOptions(timeout_in_ms=200))
         session.run(queue.enqueue(7))

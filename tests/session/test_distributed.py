@@ -330,8 +330,15 @@ def test_an_error_of_the_transport_has_a_word_for_what_was_asked(cluster: Any, g
     servers = cluster(ps=1, worker=1)
     with tf.device(PS):
         item = tf.FIFOQueue(1, [tf.float32]).dequeue()
+    steps = servers["ps0"]._runtime.worker.rendezvous._steps
+
+    def stop_when_asked() -> None:
+        while not any(step._parked for step in list(steps.values())):
+            time.sleep(0.01)
+        servers["ps0"].stop()
+
     with tf.Session(servers["worker0"].target) as session:
-        threading.Timer(0.2, servers["ps0"].stop).start()
+        threading.Thread(target=stop_when_asked, daemon=True).start()
         said = r"Method 2 \(run\) to /job:ps/replica:0/task:0 at \S+: "
         with pytest.raises(tf.errors.UnavailableError, match=said):
             session.run(item)
@@ -340,10 +347,14 @@ def test_an_error_of_the_transport_has_a_word_for_what_was_asked(cluster: Any, g
 def test_a_deadline_names_the_task_that_is_missing(cluster: Any, graph: Any) -> None:
     servers = cluster(ps=1, worker=1)
     with tf.device(PS):
-        item = tf.FIFOQueue(1, [tf.float32]).dequeue()
+        queue = tf.FIFOQueue(2, [tf.float32], shapes=[[]], shared_name="queue")
+        item, put = queue.dequeue(), queue.enqueue_many([[1.0, 1.0]])
     with tf.device(WORKER):
         y = item + 1
-    with tf.Session(servers["worker0"].target, config=tf.ConfigProto(operation_timeout_in_ms=100)) as session:
+    target, patient = servers["worker0"].target, tf.RunOptions(timeout_in_ms=20_000)
+    with tf.Session(target) as first, tf.Session(target, config=tf.ConfigProto(operation_timeout_in_ms=100)) as session:
+        first.run(put)  # connected and compiled, which may take longer than that
+        assert session.run(y, options=patient) == 2 and session.run(item, options=patient) == 1
         with pytest.raises(tf.errors.DeadlineExceededError, match="nothing yet from /job:ps/replica:0/task:0"):
             session.run(y)
         with pytest.raises(tf.errors.DeadlineExceededError, match="no answer from /job:ps/replica:0/task:0"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import subprocess
 import sys
 import threading
@@ -224,7 +225,7 @@ def test_deadlines(tasks: Cluster, graph: Any) -> None:
         options = tf.RunOptions(timeout_in_ms=100)
         with pytest.raises(tf.errors.DeadlineExceededError, match="/job:ps/replica:0/task:0"):
             session.run(item, options=options)
-    config = tf.ConfigProto(operation_timeout_in_ms=100)
+    config = tf.ConfigProto(operation_timeout_in_ms=500)  # which the session is to be opened in, too
     with (
         tf.Session(tasks["ps0"].target, config=config) as session,
         pytest.raises(tf.errors.DeadlineExceededError, match="empty"),
@@ -232,17 +233,30 @@ def test_deadlines(tasks: Cluster, graph: Any) -> None:
         session.run(item)
 
 
+def _until_waiting(session: tf.Session, item: Any, want: int) -> None:
+    """Until so many other steps wait for a queue that is empty: who asks for an item in vain is told their number."""
+    deadline = time.monotonic() + 20
+    while True:
+        with pytest.raises(tf.errors.DeadlineExceededError) as error:
+            session.run(item, options=tf.RunOptions(timeout_in_ms=100))
+        found = re.search(r"and (\d+) dequeues waiting", error.value.message)
+        if found and int(found[1]) - 1 == want:
+            return
+        assert time.monotonic() < deadline, error.value.message
+
+
 def test_steps_of_one_client_run_at_once_and_close_ends_them(tasks: Cluster, graph: Any) -> None:
     with tf.device(PS):
-        queue = tf.FIFOQueue(1, [tf.float32])
-        put, get, again = queue.enqueue([2.0]), queue.dequeue(), queue.dequeue()
+        queue = tf.FIFOQueue(1, [tf.float32], shared_name="q")
+        put, get, again, probe = queue.enqueue([2.0]), queue.dequeue(), queue.dequeue(), queue.dequeue()
     session = tf.Session(tasks["worker0"].target)
     with ThreadPoolExecutor(2) as pool:
         taken = pool.submit(session.run, get)
         session.run(put)
         assert taken.result(10) == 2
         waiting = pool.submit(session.run, again)
-        time.sleep(0.1)
+        with tf.Session(tasks["worker0"].target) as other:
+            _until_waiting(other, probe, 1)
         session.close()
         with pytest.raises(tf.errors.CancelledError, match="Session has been closed"):
             waiting.result(10)
@@ -250,37 +264,29 @@ def test_steps_of_one_client_run_at_once_and_close_ends_them(tasks: Cluster, gra
         session.run(put)
 
 
-def _held(session: tf.Session, size: Any, want: int) -> None:
-    """Until a queue's size is `want`."""
-    deadline = time.monotonic() + 10
-    while session.run(size) != want:
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
 def test_the_steps_of_a_client_that_dies_are_cancelled(tasks: Cluster, graph: Any) -> None:
     """A dequeue that nobody waits for any more must not take what comes next."""
     program = f"""
-import threading, sparkflow as tf
+import sparkflow as tf
 with tf.device("{PS}"):
     queue = tf.FIFOQueue(10, [tf.float32], shapes=[[]], shared_name="q")
     item = queue.dequeue()
     begun = tf.Variable(0.0, name="begun")
 session = tf.Session("{tasks["worker0"].target}")
 session.run(begun.initializer)
-threading.Thread(target=session.run, args=(item,), daemon=True).start()
-import time; time.sleep(0.3)
-print("waits", flush=True); time.sleep(60)
+print("begins", flush=True)
+session.run(item)
 """
-    client = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
-    assert client.stdout is not None and client.stdout.readline() == "waits\n"
-    client.kill()
-    client.communicate()
-    time.sleep(0.3)
     with tf.device(PS):
         queue = tf.FIFOQueue(10, [tf.float32], shapes=[[]], shared_name="q")
-        put, size = queue.enqueue([1.0]), queue.size()
+        item, put, size = queue.dequeue(), queue.enqueue([1.0]), queue.size()
+    client = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
     with tf.Session(tasks["worker1"].target) as session:
+        assert client.stdout is not None and client.stdout.readline() == "begins\n"
+        _until_waiting(session, item, 1)
+        client.kill()
+        client.communicate()
+        _until_waiting(session, item, 0)
         session.run(put)
         assert session.run(size) == 1
 
@@ -289,25 +295,25 @@ def test_an_interrupted_run_is_cancelled_at_the_master(
     tasks: Cluster, graph: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with tf.device(PS):
-        queue = tf.FIFOQueue(10, [tf.float32], shapes=[[]])
+        queue = tf.FIFOQueue(10, [tf.float32], shapes=[[]], shared_name="q")
         item, put, size = queue.dequeue(), queue.enqueue([1.0]), queue.size()
-    with tf.Session(tasks["worker0"].target) as session:
+    with tf.Session(tasks["worker0"].target) as session, tf.Session(tasks["worker1"].target) as other:
         session.run(size)
         channel = session._runtime._channel
         call = channel.call
 
         def interrupted(*args: Any) -> Any:
             ThreadPoolExecutor(1).submit(call, *args)
-            time.sleep(0.2)
+            _until_waiting(other, item, 1)
             raise KeyboardInterrupt
 
         monkeypatch.setattr(channel, "call", interrupted)
         with pytest.raises(KeyboardInterrupt):
             session.run(item)
         monkeypatch.undo()
-        time.sleep(0.2)
+        _until_waiting(other, item, 0)
         session.run(put)
-        _held(session, size, 1)
+        assert session.run(size) == 1
 
 
 def test_reset_ends_the_sessions_and_drops_what_they_made(tasks: Cluster, graph: Any) -> None:
