@@ -70,6 +70,14 @@ def each(
         return list(threads.map(one, range(len(servers))))
 
 
+def together(servers: Sequence[Server]) -> Callable[[], Any]:
+    """Makes an op that ends when all of them run theirs, and know the first task: what waits for it begins at once."""
+    met = threading.Barrier(len(servers))
+    for server in servers:
+        server._runtime.channel("/job:worker/replica:0/task:0")  # type: ignore[union-attr]
+    return lambda: tf.py_func(lambda: np.int32(met.wait(WAIT_S)), [], tf.int32)
+
+
 def value(rank: int, shape: tuple[int, ...] = (1000,)) -> np.ndarray:
     return np.random.default_rng(rank).normal(size=shape).astype(np.float32)
 
@@ -169,8 +177,13 @@ def test_who_cannot_be_dialled_keeps_nobody_from_answering(workers: Any, monkeyp
     dial = last._dial
     monkeypatch.setattr(last, "_dial", lambda *where: (time.sleep(5), dial(*where))[1])
 
+    met = together(servers[::2])
+
     def again(rank: int) -> Any:
-        return tf.no_op() if rank == 1 else collective.all_reduce(value(rank), 3, 1, 1, timeout=1 - rank / 4)
+        if rank == 1:
+            return tf.no_op()
+        with tf.control_dependencies([met()]):
+            return collective.all_reduce(value(rank), 3, 1, 1, timeout=1 - rank / 4)
 
     begun = time.monotonic()
     errors = each(servers, again)
@@ -182,9 +195,13 @@ def test_who_cannot_be_dialled_keeps_nobody_from_answering(workers: Any, monkeyp
 
 def test_a_group_that_does_not_complete(workers: Any) -> None:
     servers = workers(3)
+    met = together(servers[::2])
 
     def build(rank: int) -> Any:
-        return tf.no_op() if rank == 1 else collective.all_reduce(value(rank), 3, 1, 1, timeout=0.5)
+        if rank == 1:
+            return tf.no_op()
+        with tf.control_dependencies([met()]):
+            return collective.all_reduce(value(rank), 3, 1, 1, timeout=0.5)
 
     errors = each(servers, build)
     assert errors[1] is None
@@ -269,10 +286,16 @@ def test_members_that_have_ended_are_not_waited_for_without_end(
     """A worker that starts anew when all others are done, or some: its collective, without a deadline, names them."""
     monkeypatch.setattr(missing, "LATE_S", 0.5)
     servers = workers(3)
+    met = together(servers[:left])
     for server in servers[left:]:
         server.stop()
+
+    def build(rank: int) -> Any:
+        with tf.control_dependencies([met()]):
+            return collective.all_reduce(value(rank), 3, 1, 1)
+
     with kept(servers[left:]):
-        errors = each(servers[:left], lambda rank: collective.all_reduce(value(rank), 3, 1, 1))
+        errors = each(servers[:left], build)
     gone = ", ".join(f"/job:worker/replica:0/task:{rank}" for rank in range(left, 3))
     for error in errors:
         assert isinstance(error, tf.errors.UnavailableError)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -56,8 +57,14 @@ def test_two_sources_of_a_broadcast(workers: Any) -> None:  # noqa: F811
 
 
 def test_the_deadline_of_a_step_says_for_whom_its_ring_waits(workers: Any) -> None:  # noqa: F811
-    servers = workers(3)
-    ring = each(servers, lambda r: collective.all_reduce(value(r), 3, 1, 1) if r != 1 else tf.constant(0), timeout_s=1)
+    servers, built = workers(3), threading.Barrier(3)
+
+    def build(rank: int) -> Any:
+        made = tf.constant(0) if rank == 1 else collective.all_reduce(value(rank), 3, 1, 1)
+        built.wait(20)  # the two are to join well before the deadline of either
+        return made
+
+    ring = each(servers, build, timeout_s=1)
     assert ring[1] == 0
     for error in (ring[0], ring[2]):
         assert isinstance(error, tf.errors.DeadlineExceededError)
