@@ -43,6 +43,8 @@ def test_a_step_that_does_not_end_says_in_the_log_who_waits_for_whom(
         z = item + 2
     with tf.Session(servers["worker0"].target) as session:
         for fetches, expected in ((y, 2.0), (item, 1.0), ([y, z], [2.0, 3.0])):
+            session.run(put)
+            assert session.run(fetches) == expected  # compiled, which may take longer than until it is said
             caplog.clear()
             with ThreadPoolExecutor(1) as pool:
                 waits = pool.submit(session.run, fetches)
