@@ -131,9 +131,9 @@ def test_a_replica_waits_until_the_chief_has_begun_anew(cluster: Callable[..., A
         for again in (False, True):
             timer = threading.Timer(0.6, lambda: chief.run(chief_init))
             with other.as_default(), tf.Session(servers["worker1"].target) as session:
+                begun = time.monotonic()  # before the timer's: it may be a while until that has started
                 if again:
                     timer.start()
-                begun = time.monotonic()
                 hook.after_create_session(session, None)
                 took_s.append(time.monotonic() - begun)
             if again:

@@ -297,7 +297,8 @@ def test_a_peer_that_calls_and_never_reads(net: Net) -> None:
     big = [LARGE[: 1 << 20]]
     server = Recorder(lambda channel, method, meta, tensors, reply: reply and reply(b"", big if method == 2 else ()))
     listener = net.listen(server, options=Options(max_owed_bytes=40 << 20, shared_bytes=0))
-    there, lazy = net.dial(listener.url), net.dial(listener.url, Recorder(lambda *args: time.sleep(2)))
+    go = threading.Event()
+    there, lazy = net.dial(listener.url), net.dial(listener.url, Recorder(lambda *args: go.wait(WAIT_S)))
     lazy.push(1)
     server.message()[0].push(0)  # keeps the reader of `lazy` busy
     with contextlib.suppress(UnavailableError):
@@ -305,6 +306,7 @@ def test_a_peer_that_calls_and_never_reads(net: Net) -> None:
             lazy.call_async(2, b"", (), lambda error, meta, tensors: None)
     assert "does not read" in str(server.close_error())
     assert there.call(1, b"on", (), WAIT_S) == (b"", [])
+    go.set()
 
 
 # ---- endings
