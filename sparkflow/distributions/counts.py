@@ -6,6 +6,7 @@ from typing import Any
 
 from sparkflow.distributions.base import NOT_REPARAMETERIZED, Distribution, parameter
 from sparkflow.distributions.classes import WithLogits, logits_and_probs
+from sparkflow.framework.apply import convert_to_tensor
 from sparkflow.framework.graph import Tensor, get_default_graph
 from sparkflow.framework.random_seed import salted
 from sparkflow.ops import array, array_join, array_select, linalg_parts, math, math_reduce, operators  # noqa: F401
@@ -33,23 +34,17 @@ class _Counts(Distribution):
         """log of total_count! / prod counts!."""
         return lgamma(self._total + 1.0) - math_reduce.reduce_sum(lgamma(counts + 1.0), -1)
 
-    def _drawn(self, n: Tensor, logits: Tensor, seed: int | None) -> Tensor:
-        """[n, *batch, k] counts of draws; logits [*batch, k], or [n, *batch, k]."""
-        whole = self._whole_tensor()
-        k = whole[-1]
-        outer = array_join.concat([array.reshape(n, [1]), whole], 0)
-        rows = array.reshape(array.broadcast_to(logits, outer), [-1, k])
-        totals = array.reshape(array.broadcast_to(self._total, outer[:-1]), [-1])
-        most = math_reduce.reduce_max(totals)
+    def _drawn(self, logits: Tensor, totals: Tensor, n: Tensor, seed: int | None) -> Tensor:
+        """[rows, n, k] counts of draws; logits [rows, k], totals [rows]. Row by row, as TensorFlow draws those of one row; of
+        several it begins with any."""
+        k = array.shape(logits)[-1]
 
         def one(row: Any) -> Tensor:
             scores, total = row
-            kinds = multinomial(array.expand_dims(scores, 0), math.cast(most, "int32"), seed)[0]
-            kept = math.cast(math.range(array.size(kinds)), self.dtype) < total
-            hits = array_select.one_hot(kinds, k, dtype=self.dtype) * array.expand_dims(math.cast(kept, self.dtype), -1)
-            return math_reduce.reduce_sum(hits, 0)
+            kinds = multinomial(array.expand_dims(scores, 0), n * total, seed)
+            return math_reduce.reduce_sum(array_select.one_hot(array.reshape(kinds, [n, -1]), k, dtype=self.dtype), -2)
 
-        return array.reshape(map_fn(one, [rows, totals], dtype=self.dtype), outer)
+        return map_fn(one, [logits, math.cast(totals, "int32")], dtype=self.dtype)
 
 
 class Multinomial(_Counts, WithLogits):
@@ -68,7 +63,11 @@ class Multinomial(_Counts, WithLogits):
         super().__init__(kind, NOT_REPARAMETERIZED, validate_args, allow_nan_stats, own, name=scope[:-1])
 
     def _sample_n(self, n: Tensor, seed: int | None) -> Tensor:
-        return self._drawn(n, self._logits, seed)
+        whole = self._whole_tensor()
+        logits = array.reshape(array.broadcast_to(self._logits, whole), [-1, whole[-1]])
+        totals = array.reshape(array.broadcast_to(self._total, whole[:-1]), [-1])
+        drawn = array.transpose(self._drawn(logits, totals, n, seed), [1, 0, 2])
+        return array.reshape(drawn, array_join.concat([array.reshape(n, [1]), whole], 0))
 
     def _log_prob(self, counts: Tensor) -> Tensor:
         return self._combinations(counts) + math_reduce.reduce_sum(counts * log_softmax(self._logits), -1)
@@ -111,8 +110,14 @@ class DirichletMultinomial(_Counts):
 
     def _sample_n(self, n: Tensor, seed: int | None) -> Tensor:
         whole = array.broadcast_to(self._weights, self._whole_tensor())
-        shares = random_gamma(array.reshape(n, [1]), whole, None, self.dtype, seed)
-        return self._drawn(n, math.log(shares), salted(seed, "dirichlet_multinomial"))
+        logits = math.log(random_gamma(array.reshape(n, [1]), whole, None, self.dtype, seed))
+        outer, k = array.shape(logits), array.shape(logits)[-1]
+        logits, own = array.reshape(logits, [-1, k]), salted(seed, "dirichlet_multinomial")
+        if self._total.shape.ndims == 0:
+            kinds = multinomial(logits, math.cast(self._total, "int32"), own)
+            return array.reshape(math_reduce.reduce_sum(array_select.one_hot(kinds, k, dtype=self.dtype), -2), outer)
+        totals = array.reshape(array.broadcast_to(self._total, outer[:-1]), [-1])
+        return array.reshape(self._drawn(logits, totals, convert_to_tensor(1), own), outer)
 
     def _log_prob(self, counts: Tensor) -> Tensor:
         return lbeta(self._weights + counts) - lbeta(self._weights) + self._combinations(counts)

@@ -147,6 +147,8 @@ SAME: dict[str, Callable[[Any], Any]] = {
     "laplace-normal": lambda tf: tf.distributions.Laplace(1.0, 2.0).sample(20),
     "bernoulli": lambda tf: tf.distributions.Bernoulli(probs=[0.2, 0.7]).sample(20),
     "categorical": lambda tf: tf.distributions.Categorical(probs=[[0.2, 0.3, 0.5], [0.1, 0.1, 0.8]]).sample(20),
+    "counts": lambda tf: tf.distributions.Multinomial(9.0, probs=[0.2, 0.3, 0.5]).sample([3, 2], seed=5),
+    "counts-of-dirichlet": lambda tf: tf.distributions.DirichletMultinomial(9.0, [[1.0, 2], [3, 4]]).sample(7, seed=5),
     "dropout": lambda tf: tf.nn.dropout(tf.ones([30, 4]), rate=0.4),
     "dropout-noise-shape": lambda tf: tf.nn.dropout(tf.ones([30, 4]), tf.constant(0.6), [30, 1], seed=2),
     "flip": lambda tf: tf.image.random_flip_left_right(tf.reshape(tf.range(12.0), [2, 2, 3]), seed=5),
