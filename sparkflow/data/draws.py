@@ -60,13 +60,22 @@ def words(fed: Fed, key: Any, pair: tuple[int, int], anew: bool = True) -> philo
 def classes(words: philox.Words, shares: np.ndarray) -> Iterator[int]:
     """One after the other, each as likely as its share, as TensorFlow draws them: by a stateless op that has two words
     as its seed."""
+    sums = running_sums(shares)
+    while True:
+        drawn = even_of_seeds(words) * sums[-1]
+        yield from np.searchsorted(sums, drawn, "right").clip(0, len(sums) - 1).tolist()
+
+
+def running_sums(shares: np.ndarray) -> np.ndarray:
     with np.errstate(divide="ignore"):
         logs = np.log(shares.astype(np.float32)).astype(np.float64)
-    sums = np.cumsum(np.exp(logs - logs.max()))
-    while True:
-        seeds = words.take(2 * _SEEDS).reshape(-1, 2).astype(np.uint64)
-        drawn = philox.wide_unit(philox.first_words(seeds)[:, :2])[:, 0] * sums[-1]
-        yield from np.searchsorted(sums, drawn, "right").clip(0, len(sums) - 1).tolist()
+    return np.asarray(np.cumsum(np.exp(logs - logs.max())))
+
+
+def even_of_seeds(words: philox.Words) -> np.ndarray:
+    """What the ops of many seeds one behind the other draw, float64 in [0, 1)."""
+    seeds = words.take(2 * _SEEDS).reshape(-1, 2).astype(np.uint64)
+    return philox.wide_unit(philox.first_words(seeds)[:, :2])[:, 0]
 
 
 def _drawn(fed: Any) -> int:

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice, repeat, tee
 from typing import Any
 
 import numpy as np
 
 from sparkflow.data import counts, draws
 from sparkflow.data.dataset import Dataset, Row, Rows
-from sparkflow.data.elements import Fed, Function, Given, Spec
+from sparkflow.data.elements import Fed, Given, Spec
 from sparkflow.data.lasting import Lasting
 from sparkflow.framework.random_seed import get_seed
+from sparkflow_runtime.kernels import philox
 from sparkflow_runtime.wire import dtypes
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
 _DRAWS = 256  # numbers that are drawn at once
+_TOGETHER, _SEEN = 32, 10  # elements whose classes are counted together, and what stands for those not seen yet
 
 
 def RandomDataset(
@@ -44,34 +47,88 @@ def rejection_resample(
     """
 
     def made(dataset: Dataset) -> Dataset:
-        class_of = Function(class_func, dataset._spec)
-        if class_of.spec.types not in ((dtypes.int32,), (dtypes.int64,)):
+        pairs = dataset.map(lambda *x: (class_func(*x), x[0] if len(x) == 1 else x))
+        kinds = pairs._spec.types[: -len(dataset._spec.types)]
+        if kinds not in ((dtypes.int32,), (dtypes.int64,)):
             raise TypeError("`class_func` must return a scalar of type int32 or int64")
-        pair, key = get_seed(seed), object()
+        pair, keys = get_seed(seed), (object(), object())
         given = Given(target_dist, *(() if initial_dist is None else (initial_dist,)))
 
         def rows(fed: Fed) -> Rows:
-            rng, call = draws.generator(fed, key, pair, False), class_of.bound(fed)
-            target, *known = (np.asarray(v, np.float64) for v in given.values(fed))
-            seen, source = np.zeros(len(target)), dataset._rows(fed)
+            target, *known = (np.asarray(v, np.float32) for v in given.values(fed))
+            seen = np.full(len(target), _SEEN, np.int64)
+            sources = [pairs._rows(fed) for _ in range(2 if known else 3)]
+            even, choices = (draws.words(fed, key, pair, False) for key in keys)
+            over = False
+
+            def classed(source: Iterable[Row]) -> Iterator[Row]:
+                for row in source:
+                    if not 0 <= row[0] < len(target):
+                        raise InvalidArgumentError(
+                            f"rejection_resample: class_func gives {row[0]}, target_dist has {len(target)} classes"
+                        )
+                    yield row
 
             def begin() -> Iterator[Row]:
-                for row in source:
-                    kind = int(call(row)[0])
-                    if not 0 <= kind < len(target):
-                        raise InvalidArgumentError(
-                            f"rejection_resample: class_func gives {kind}, target_dist has {len(target)} classes"
-                        )
-                    seen[kind] += 1
-                    kept = target / np.maximum(known[0] if known else seen / seen.sum(), 1e-300)
-                    largest = kept[seen > 0].max() if not known else kept.max()
-                    if largest > 0 and rng.random() < kept[kind] / largest:
-                        yield [class_of.spec.types[0].np.type(kind), *row]
+                nonlocal over
+                if over:
+                    return
+                any_of, accepted_of, *counted = map(classed, sources)
+                chances = _estimated(target, seen, *counted) if counted else repeat(_chances(target, known[0]))
+                accepting, mixing = tee(chances)
+                kept = _accepted(accepted_of, accepting, even)
+                for number in _chosen(mixing, choices):
+                    row = next((any_of, kept)[number], None)
+                    if row is None:
+                        break
+                    yield row
+                over = True
 
             return Lasting(begin)
 
-        spec = dataset._spec
-        pairs = Spec((0, spec.like), (*class_of.spec.types, *spec.types), ((), *spec.dims))
-        return Dataset(pairs, rows, tuple(dict.fromkeys(dataset._tensors + class_of.tensors + given.tensors)))
+        return Dataset(pairs._spec, rows, tuple(dict.fromkeys(pairs._tensors + given.tensors)))
 
     return made
+
+
+_Chances = tuple[Any, Any]  # of each class to be accepted; to take any element instead
+
+
+def _chances(target: np.ndarray, initial: np.ndarray) -> _Chances:
+    """Elements of all classes as they come are mixed with some that are accepted, so that few are passed over."""
+    ratio = target / (initial + np.finfo(np.float32).tiny)
+    least, most = ratio.min(), ratio.max()
+    with np.errstate(invalid="ignore"):
+        return (ratio - least) / (most - least), least
+
+
+def _estimated(target: np.ndarray, seen: np.ndarray, classed: Iterator[Row]) -> Iterator[_Chances]:
+    """By how many of each class were seen until then, for as many elements as they are looked at together."""
+    while some := [int(row[0]) for row in islice(classed, _TOGETHER)]:
+        seen += np.bincount(some, minlength=len(target))
+        yield from repeat(_chances(target, (seen / seen.sum()).astype(np.float32)), len(some))
+
+
+def _accepted(classed: Iterator[Row], chances: Iterator[_Chances], words: philox.Words) -> Iterator[Row]:
+    """By an even number for each, drawn as by an op that is run for one after the other."""
+    even: list[float] = []
+    for chance, row in zip(chances, classed):
+        if not even:
+            bits = words.firsts(_DRAWS) & np.uint32(0x7FFFFF)
+            even = (bits.astype(np.float32) * np.float32(2.0**-23)).tolist()[::-1]
+        if even.pop() < chance[0][row[0]]:
+            yield row
+
+
+def _chosen(chances: Iterator[_Chances], words: philox.Words) -> Iterator[int]:
+    """0: any element is next, 1: one that is accepted."""
+    last: Any = None
+    sums, even = np.zeros(2), iter(np.zeros(0).tolist())
+    for _, untouched in chances:
+        if untouched != last:
+            last, sums = untouched, draws.running_sums(np.array([untouched, 1 - untouched]))
+        drawn = next(even, None)
+        if drawn is None:
+            even = iter(draws.even_of_seeds(words).tolist())
+            drawn = next(even)
+        yield int(drawn * sums[1] >= sums[0])

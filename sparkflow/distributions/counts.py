@@ -35,8 +35,8 @@ class _Counts(Distribution):
         return lgamma(self._total + 1.0) - math_reduce.reduce_sum(lgamma(counts + 1.0), -1)
 
     def _drawn(self, logits: Tensor, totals: Tensor, n: Tensor, seed: int | None) -> Tensor:
-        """[rows, n, k] counts of draws; logits [rows, k], totals [rows]. Row by row, as TensorFlow draws those of one row; of
-        several it begins with any."""
+        """[rows, n, k] counts of draws; logits [rows, k], totals [rows]. Row by row, as TensorFlow draws those of
+        one row; of several it begins with any."""
         k = array.shape(logits)[-1]
 
         def one(row: Any) -> Tensor:

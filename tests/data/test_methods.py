@@ -112,6 +112,22 @@ def test_what_resampling_refuses(graph: Any) -> None:
             session.run(element)
 
 
+def test_resampling_goes_on_behind_an_error_and_ends_once(graph: Any) -> None:
+    numbers = D.range(60).map(lambda x: tf.to_int32(x) // (7 - tf.to_int32(x)) * 0 + tf.to_int32(x) % 2)
+    element = numbers.rejection_resample(lambda x: x, [0.5, 0.5], [0.6, 0.4], 4).make_one_shot_iterator().get_next()
+    found, ends, failed = 0, 0, 0
+    with tf.Session() as session:
+        while ends < 3 and found < 200:
+            try:
+                session.run(element)
+                found += 1
+            except tf.errors.OutOfRangeError:
+                ends += 1
+            except tf.errors.InvalidArgumentError:
+                failed += 1
+    assert ends == 3 and failed == 2 and 50 < found < 80  # of each class some come as they are, others by chance
+
+
 def test_random_numbers_come_again_with_a_seed(graph: Any) -> None:
     first, second = (values(X.RandomDataset(5), 300) for _ in range(2))
     assert first == second and len(set(first)) > 290 and min(first) >= 0 and max(first) < 2**32

@@ -120,6 +120,12 @@ def _fractional(tf: Any, pool: Any, even: bool) -> list[Any]:
     return list(pool(images, [1.0, 1.44, 1.73, 1.0], even, deterministic=True, seed=5, seed2=6))
 
 
+def _resampled(tf: Any, initial: Any) -> list[Any]:
+    numbers = tf.data.Dataset.range(2000).map(lambda x: tf.cast(x % 7 % 3, tf.int32))
+    resample = tf.data.experimental.rejection_resample(lambda x: x, [0.2, 0.3, 0.5], initial, seed=4)
+    return list(_next(tf, numbers.apply(resample).batch(300)))
+
+
 SAME: dict[str, Callable[[Any], Any]] = {
     "uniform": lambda tf: tf.random_uniform([70, 3], -2, 5, seed=5),
     "uniform-by-graph-seed": lambda tf: [tf.random_uniform([3]), tf.random_uniform([2]), tf.random_uniform([3])],
@@ -164,6 +170,8 @@ SAME: dict[str, Callable[[Any], Any]] = {
     ),
     "dataset-of-several": lambda tf: _next(tf, _several(tf, None).batch(900)),
     "dataset-of-several-by-weight": lambda tf: _next(tf, _several(tf, [0.5, 0.2, 0.3]).batch(900)),
+    "dataset-of-other-classes": lambda tf: _resampled(tf, [0.4, 0.3, 0.3]),
+    "dataset-of-estimated-classes": lambda tf: _resampled(tf, None),
     "dataset-numbers": lambda tf: _next(tf, tf.data.experimental.RandomDataset(3).batch(9)),
     "log-uniform-classes": lambda tf: _sampled(tf, tf.nn.log_uniform_candidate_sampler, True),
     "log-uniform-classes-repeated": lambda tf: _sampled(tf, tf.nn.log_uniform_candidate_sampler, False),

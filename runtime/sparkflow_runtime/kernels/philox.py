@@ -201,6 +201,12 @@ class Words:
         self._at += count
         return words(self._stream.at(block), -(-(before + count) // 4)).reshape(-1)[before : before + count]
 
+    def firsts(self, count: int) -> np.ndarray:
+        """uint32, the first of each of so many values that may be drawn again."""
+        numbers = np.arange(count, dtype=np.uint64) * np.uint64(RESERVED) + np.uint64(self._at // 4)
+        self._at += count * RESERVED * 4
+        return words_at(self._stream, numbers)[:, 0]
+
     def back(self, count: int) -> None:
         """So many are still to be taken."""
         self._at -= count
