@@ -21,6 +21,7 @@ from sparkflow.data.interrupts import next_row
 from sparkflow.framework.constant_value import constant_value
 from sparkflow.framework.graph import Graph, Operation, Tensor, get_default_graph
 from sparkflow.framework.nest import flatten, pack_sequence_as
+from sparkflow.framework.random_seed import get_seed
 from sparkflow.framework.shapes import TensorShape, compatible, show
 from sparkflow.framework.sparse_tensor import SparseTensor
 from sparkflow.ops.script import py_func_of_session
@@ -269,6 +270,7 @@ def of_dataset(dataset: Dataset, one_shot: bool, shared_name: str | None = None)
     if any(k is None for k in known):
         names = [t.name for t, k in zip(tensors, known) if k is None]
         raise ValueError(f"A one-shot iterator needs constants, got {names}: use make_initializable_iterator()")
+    get_seed(None)  # as TensorFlow, which takes one here that nothing draws by: what follows has its seeds
     return Iterator._of(dataset._spec, (dataset, dict(zip(tensors, known))))
 
 

@@ -172,6 +172,10 @@ SAME: dict[str, Callable[[Any], Any]] = {
     "dataset-of-several-by-weight": lambda tf: _next(tf, _several(tf, [0.5, 0.2, 0.3]).batch(900)),
     "dataset-of-other-classes": lambda tf: _resampled(tf, [0.4, 0.3, 0.3]),
     "dataset-of-estimated-classes": lambda tf: _resampled(tf, None),
+    "dataset-before-others": lambda tf: [
+        _next(tf, tf.data.Dataset.range(9).repeat().map(lambda x: tf.random_uniform([])).batch(4)),
+        tf.random_uniform([3]),
+    ],
     "dataset-numbers": lambda tf: _next(tf, tf.data.experimental.RandomDataset(3).batch(9)),
     "log-uniform-classes": lambda tf: _sampled(tf, tf.nn.log_uniform_candidate_sampler, True),
     "log-uniform-classes-repeated": lambda tf: _sampled(tf, tf.nn.log_uniform_candidate_sampler, False),
