@@ -158,7 +158,8 @@ def test_an_interrupted_step_ends_at_every_task(cluster: Any, graph: Any, own: b
         raise Interrupted
 
     with tf.Session(servers["worker0"].target) as session:
-        session.run(size)
+        for fetched in (put, got, size):
+            session.run(fetched)  # compiled: it is to wait when the signal comes
         before = signal.signal(signal.SIGALRM, interrupt)
         try:
             for _ in range(3):
@@ -298,9 +299,11 @@ def test_a_lost_task_fails_the_steps_that_need_it(cluster: Any, graph: Any) -> N
     with tf.device(WORKER):
         y = item + 1
     with tf.Session(servers["worker0"].target) as session:
-        threading.Timer(0.2, servers["ps0"].stop).start()
+        stopping = threading.Timer(0.2, servers["ps0"].stop)
+        stopping.start()
         with pytest.raises((tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.CancelledError)):
             session.run(y)
+        stopping.join(20)  # the step ends before nobody listens there any more
         with pytest.raises(tf.errors.UnavailableError, match=r"/job:ps/replica:0/task:0 is not there"):
             session.run(item)
 
