@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 import threading
 from typing import Any
@@ -76,6 +77,7 @@ def test_a_signal_leaves_no_lock_behind(monkeypatch: pytest.MonkeyPatch) -> None
     def interrupt(*_: Any) -> None:
         raise Interrupted
 
+    gc.disable()  # others have callbacks of it, in which the exception would be lost
     before, interrupted = signal.signal(signal.SIGALRM, interrupt), 0
     try:
         for k in range(300):
@@ -90,4 +92,5 @@ def test_a_signal_leaves_no_lock_behind(monkeypatch: pytest.MonkeyPatch) -> None
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+        gc.enable()
     assert interrupted

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 import socket
 import sys
@@ -168,6 +169,7 @@ def test_an_interrupted_send_leaves_whole_frames(pair: tuple[socket.socket, sock
             time.sleep(0.001)
 
     reader, posted = threading.Thread(target=read), threading.Thread(target=post)
+    gc.disable()  # others have callbacks of it, in which the exception would be lost
     before = signal.signal(signal.SIGALRM, interrupt)
     reader.start()
     posted.start()
@@ -184,6 +186,7 @@ def test_an_interrupted_send_leaves_whole_frames(pair: tuple[socket.socket, sock
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+        gc.enable()
     posted.join()
     sender.send([np.full(words, -1, np.int32)], 4 * words)
     reader.join()
