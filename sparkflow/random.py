@@ -36,6 +36,7 @@ from sparkflow.ops.random_stateless import stateless_random_gamma as stateless_g
 from sparkflow.ops.random_stateless import stateless_random_normal as stateless_normal
 from sparkflow.ops.random_stateless import stateless_random_poisson as stateless_poisson
 from sparkflow.ops.random_stateless import stateless_random_uniform as stateless_uniform
+from sparkflow.ops.random_stateless import stateless_shuffle as _stateless_shuffle
 from sparkflow.ops.random_stateless import stateless_split as split
 
 experimental = _SimpleNamespace(
@@ -45,5 +46,6 @@ experimental = _SimpleNamespace(
     get_global_generator=get_global_generator,
     set_global_generator=set_global_generator,
     stateless_fold_in=fold_in,
+    stateless_shuffle=_stateless_shuffle,
     stateless_split=split,
 )

@@ -19,7 +19,7 @@ not_differentiable(*(f"Stateless{kind}" for kind in ("RandomUniform", "RandomUni
 not_differentiable("StatelessTruncatedNormal", "StatelessRandomUniformFullInt", "StatelessRandomGetKeyCounter")
 not_differentiable(*(f"Stateless{kind}V2" for kind in ("RandomUniform", "RandomUniformInt", "RandomUniformFullInt")))
 not_differentiable("StatelessRandomNormalV2", "StatelessTruncatedNormalV2", "StatelessRandomGetAlg")
-not_differentiable("StatelessRandomPoisson", "StatelessRandomBinomial", "RefRngReadAndSkip")
+not_differentiable("StatelessRandomPoisson", "StatelessRandomBinomial", "StatelessShuffle", "RefRngReadAndSkip")
 
 
 @gradient("RandomGamma")

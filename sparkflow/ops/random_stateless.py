@@ -63,6 +63,7 @@ op("StatelessRandomUniformFullIntV2", f"{_OF_KEY} -> output: dtype", _drawn_by_k
 op("StatelessRandomUniformIntV2", f"{_OF_KEY}, minval: dtype, maxval: dtype -> output: dtype", _drawn_by_key, **_KEYED)
 op("StatelessRandomGetKeyCounter", "seed: Tseed -> key: uint64, counter: uint64", _key_and_counter, Tseed=dtypes.int64)
 op("StatelessRandomGetAlg", "-> alg: int32", lambda op: [()], stateful=True)
+op("StatelessShuffle", "value: T, key: uint64, counter: uint64, alg: int32 -> output: T", rules.same)
 _INTS: dict[str, Any] = {"Tseed": dtypes.int64}
 op("StatelessRandomGammaV2", "shape: T, seed: Tseed, alpha: dtype -> output: dtype", _drawn, **_INTS)
 op("StatelessRandomPoisson", "shape: T, seed: Tseed, lam: Rtype -> output: dtype", _drawn, **_INTS)
@@ -150,6 +151,15 @@ def fold_in(seed: Any, data: Any, alg: str = "auto_select") -> Tensor:
     number = convert_to_tensor(data)
     first = stateless_random_uniform([], seed, None, None, number.dtype.base_dtype)
     return array_join.stack([first, number])
+
+
+def stateless_shuffle(value: Any, seed: Any, alg: str = "auto_select", name: str | None = None) -> Tensor:
+    """value's rows in another order, which depends on the seed, two integers, alone."""
+    if alg not in ("auto_select", "philox"):
+        raise UnimplementedError(f"stateless_shuffle draws by Philox alone, got alg={alg!r}")
+    with get_default_graph().name_scope(name or "stateless_shuffle"):
+        key, counter = apply_op("StatelessRandomGetKeyCounter", [seed])
+        return apply_op("StatelessShuffle", [value, key, counter, 1 if alg == "philox" else 3])
 
 
 def _sized(shape: Any) -> Tensor:

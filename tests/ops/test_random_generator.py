@@ -168,3 +168,12 @@ def test_values_between_limits_move_with_them(graph: Any) -> None:
     for at, slope in enumerate(found):
         up, down = ([v + (sign * step if i == at else 0) for i, v in enumerate(given)] for sign in (1, -1))
         assert slope == pytest.approx((mean_at(up) - mean_at(down)) / (2 * step), abs=1e-6)
+
+
+def test_rows_in_an_order_by_a_seed(graph: Any) -> None:
+    shuffle = tf.random.experimental.stateless_shuffle
+    with tf.Session() as session:
+        assert session.run(shuffle(tf.range(10), [1, 2])).tolist() == [0, 3, 8, 1, 5, 4, 9, 7, 6, 2]  # TensorFlow's
+        assert session.run(shuffle(tf.constant(["a"]), [1, 2])).tolist() == [b"a"]
+    with pytest.raises(tf.errors.UnimplementedError, match="Philox"):
+        shuffle(tf.range(3), [1, 2], alg="threefry")

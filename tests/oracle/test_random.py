@@ -190,6 +190,7 @@ SAME: dict[str, Callable[[Any], Any]] = {
     "queue": lambda tf: _shuffled(tf, 30),
     "queue-by-parts": lambda tf: _shuffled(tf, 7),
     "stateless": lambda tf: tf.random.stateless_normal([30], [3, 4]),
+    "stateless-shuffle": lambda tf: tf.random.experimental.stateless_shuffle(tf.reshape(tf.range(86), [43, 2]), [3, 4]),
     "stateless-gamma": lambda tf: tf.random.stateless_gamma([40, 3], [3, 4], [0.3, 1.0, 2.5], beta=2.0),
     "stateless-gamma-each": lambda tf: tf.random.stateless_gamma([2, 3], [3, 4], [[0.3, 1, 2], [4, 5, 6]]),
     "stateless-poisson": lambda tf: tf.random.stateless_poisson([40, 3], [3, 4], [0.3, 20.5, 1000.0]),

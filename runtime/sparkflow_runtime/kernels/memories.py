@@ -89,7 +89,7 @@ _READ_ON_HOST: dict[tuple[int, ...], str] = {  # positions, from the end where n
     (0, 3): "SparseSplit",
     (1, 2): "Slice SplitV Roll MatrixBandPart SpaceToBatchND BatchToSpaceND SparseReshape",
     (2, 3): "SparseReduceMax SparseReduceSum SparseReduceMaxSparse SparseReduceSumSparse",
-    (1, 2, 3): "StridedSlice StridedSliceAssign MatrixDiagV3",
+    (1, 2, 3): "StatelessShuffle StridedSlice StridedSliceAssign MatrixDiagV3",
     (0, 1, 2, 3): "StridedSliceGrad StatelessRandomUniformInt StatelessRandomUniformV2 StatelessRandomNormalV2 "
     "StatelessTruncatedNormalV2 StatelessRandomUniformFullIntV2",
     (0, 1, 2, 3, 4, 5): "StatelessRandomUniformIntV2",

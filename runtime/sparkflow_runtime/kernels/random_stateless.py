@@ -9,6 +9,7 @@ import numpy as np
 
 from sparkflow_runtime.kernels import philox
 from sparkflow_runtime.kernels.host import host, ints, one_int
+from sparkflow_runtime.kernels.philox_loops import swapped
 from sparkflow_runtime.kernels.random import drawn_classes
 from sparkflow_runtime.kernels.random_between import between
 from sparkflow_runtime.kernels.random_binomial import binomial
@@ -117,6 +118,16 @@ def _read_and_skip(node: Node) -> Any:
 @kernel("StatelessRandomGetAlg")
 def _algorithm(xp: Any) -> Any:
     return xp.asarray(np.int32(_PHILOX[0]))
+
+
+@kernel("StatelessShuffle")
+def _shuffle(xp: Any, value: Any, key: Any, counter: Any, alg: Any) -> Any:
+    stream = _stream_at("StatelessShuffle", key, counter, alg)
+    if not value.ndim or len(value) < 2 or not value.size:
+        return value
+    order = np.arange(len(value))
+    swapped(order, philox.words(stream, (len(value) + 2) // 4).reshape(-1))
+    return value[xp.asarray(order)]
 
 
 # ---------------------------------------------------------------------- other distributions
