@@ -17,6 +17,7 @@ _importing = _ExitStack()  # an import that fails closes it too, with its last r
 _importing.enter_context(_paused(for_good=True))
 
 from sparkflow import (
+    audio,
     bitwise,
     debugging,
     distribute,

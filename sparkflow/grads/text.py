@@ -7,6 +7,7 @@ from sparkflow.grads.registry import not_differentiable
 not_differentiable(
     *("AsString", "StringToNumber", "DecodeRaw", "EncodeBase64", "DecodeBase64"),
     *("StringJoin", "StringSplit", "ReduceJoin", "RegexReplace", "StringFormat", "StringNGrams"),
+    *("DecodeWav", "EncodeWav"),
     *("StringToHashBucket", "StringToHashBucketFast", "StringToHashBucketStrong"),
     *("ScalarSummary", "HistogramSummary", "ImageSummary", "AudioSummaryV2", "MergeSummary"),
     *("TensorSummary", "TensorSummaryV2", "PrintV2"),

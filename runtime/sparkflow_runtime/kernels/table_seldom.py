@@ -6,6 +6,7 @@ from sparkflow_runtime.kernels import (
     array_blocks,
     array_odds,
     array_scatter,
+    audio,
     candidates,
     collective,
     conv,

@@ -36,6 +36,16 @@ def sizes_of_files(tf: Any) -> list[Any]:
     return [[tf.io.extract_jpeg_shape(file, kind) for file in files for kind in (tf.int32, tf.int64)]]
 
 
+@program("DecodeWav")
+def sounds(tf: Any) -> list[Any]:
+    sound = np.random.default_rng(1).normal(0, 0.6, (50, 2)).astype(np.float32)
+    sound[:3] = [[0.5 / 32768, -0.5 / 32768], [2.5 / 32768, np.nan], [np.inf, -np.inf]]
+    file, out = tf.audio.encode_wav(sound, 16000), []
+    for given in ({}, {"desired_channels": 1}, {"desired_channels": 3, "desired_samples": 60}, {"desired_samples": 7}):
+        out += tf.audio.decode_wav(file, **given)
+    return [[file, *out, tf.audio.encode_wav(sound[:0, :1], 8000)]]
+
+
 def _losses(tf: Any, x: Any) -> list[Any]:
     kept = {"label_length": [3, 1, 0], "logit_length": [6, 4, 5]}
     out = [tf.nn.ctc_loss_v2(_LABELS, x, **kept), tf.nn.ctc_loss_v2(np.minimum(_LABELS, 2), x, **kept, blank_index=-1)]

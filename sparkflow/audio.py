@@ -1,0 +1,3 @@
+"""tf.audio."""
+
+from sparkflow.ops.audio import decode_wav, encode_wav
