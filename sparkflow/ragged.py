@@ -1,6 +1,8 @@
 """tf.ragged: rows of different lengths."""
 
 from sparkflow.ops.ragged import RaggedTensor, RaggedTensorValue, segment_ids_to_row_splits
+from sparkflow.ops.ragged_cross import ragged_cross as cross
+from sparkflow.ops.ragged_cross import ragged_cross_hashed as cross_hashed
 from sparkflow.ops.ragged_functions import (
     boolean_mask,
     constant,

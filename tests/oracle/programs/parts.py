@@ -46,6 +46,16 @@ def sounds(tf: Any) -> list[Any]:
     return [[file, *out, tf.audio.encode_wav(sound[:0, :1], 8000)]]
 
 
+@program("SparseCross", "SparseCrossV2", one_way="what is one op in TensorFlow is made of those of SparseTensors")
+def products_of_rows(tf: Any) -> list[Any]:
+    ragged, dense = tf.ragged.constant([["a"], ["b", "c"], []]), tf.constant([["x", ""], ["y", "z"], ["", "w"]])
+    sparse, out = tf.SparseTensor([[0, 1], [1, 0], [1, 2]], [7, 8, 9], [3, 4]), []
+    for inputs in ([ragged, ragged], [dense, ragged, sparse], [sparse, dense], [ragged]):
+        out += _parts(tf.ragged.cross(inputs))
+        out += _parts(tf.ragged.cross_hashed(inputs, 1000)) + _parts(tf.ragged.cross_hashed(inputs, hash_key=5))
+    return [out]
+
+
 def _losses(tf: Any, x: Any) -> list[Any]:
     kept = {"label_length": [3, 1, 0], "logit_length": [6, 4, 5]}
     out = [tf.nn.ctc_loss_v2(_LABELS, x, **kept), tf.nn.ctc_loss_v2(np.minimum(_LABELS, 2), x, **kept, blank_index=-1)]
