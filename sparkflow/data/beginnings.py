@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from sparkflow.data import deferred, elements
+from sparkflow.data import deferred, draws, elements
 from sparkflow.data.elements import Fed, Given, Spec, leaves_of, structured
 from sparkflow.data.lasting import Lasting
 from sparkflow.data.order import side_by_side
@@ -178,8 +178,10 @@ def zipped(datasets: Any) -> Begun:
     kinds, dims = [t for d in parts for t in d._spec.types], [s for d in parts for s in d._spec.dims]
     tensors = tuple(t for d in parts for t in d._tensors)
 
+    key: Any = object()
+
     def rows(fed: Fed) -> Rows:
-        return side_by_side([d._rows(fed) for d in parts])
+        return side_by_side(draws.each(parts, fed, key))
 
     return Spec(like, tuple(kinds), tuple(dims)), rows, tensors
 

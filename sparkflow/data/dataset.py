@@ -188,9 +188,12 @@ class Dataset(Transformations):
         if self._spec.types != dataset._spec.types:
             raise TypeError("Two datasets to concatenate have different types")
         dims = tuple(elements.common(a, b) for a, b in zip(self._spec.dims, dataset._spec.dims))
+        key: Any = object()
         return Dataset(
             self._spec._replace(dims=dims),
-            lambda fed: order.joined([lambda: self._rows(fed), lambda: dataset._rows(fed)]),
+            lambda fed: order.joined(
+                [lambda: self._rows(draws.part(fed, key, 0)), lambda: dataset._rows(draws.part(fed, key, 1))]
+            ),
             self._tensors + dataset._tensors,
             count=lambda fed: counts.added([self._count(fed), dataset._count(fed)]),
         )
@@ -202,7 +205,7 @@ class Dataset(Transformations):
         key: Any = object()  # of the kept rows among the values of an initialization, which live as long as these do
 
         def rows(fed: Fed) -> Rows:
-            kept: Any = own if filename else fed
+            kept: Any = own if filename else draws.whole(fed)
             if key in kept:
                 found: list[Row] = kept[key]
                 return found

@@ -7,7 +7,8 @@ be gone through again (position.py).
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator, Mapping
+from collections import ChainMap
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,24 @@ def run(values: Mapping[Any, Any], root: int) -> Fed:
 def within(fed: Fed, values: Mapping[Any, Any]) -> Fed:
     """For a dataset that a function makes of an element of a run: values are those of its own tensors."""
     return {**values, **{key: fed[key] for key in (_ROOT, OF_RUN) if key in fed}}
+
+
+def part(fed: Fed, joins: Any, number: int) -> Fed:
+    """For one of the datasets that `joins` stands for the joining of: what draws in several of them draws in each from
+    the beginning of its stream, as TensorFlow's do, so that two shuffled alike stay side by side."""
+    kept: Any = fed
+    own = kept.setdefault((joins, number), {OF_RUN: {}})
+    return ChainMap(own, *(kept.maps if isinstance(kept, ChainMap) else (kept,)))
+
+
+def each(datasets: Sequence[Any], fed: Fed, joins: Any) -> list[Any]:
+    """The rows of all of them."""
+    return [dataset._rows(part(fed, joins, number)) for number, dataset in enumerate(datasets)]
+
+
+def whole(fed: Fed) -> Any:
+    """What all parts have in common."""
+    return fed.maps[-1] if isinstance(fed, ChainMap) else fed
 
 
 def new_root() -> int:

@@ -316,7 +316,7 @@ def sample_from_datasets(
 
     def rows(fed: Fed) -> Rows:
         chosen = draws.classes(draws.words(fed, key, pair, False), shares)
-        sources, left = [d._rows(fed) for d in datasets], shares > 0
+        sources, left = draws.each(datasets, fed, key), shares > 0
 
         def begin() -> Iterator[Row]:
             waiting = [iter(s) for s in sources]
@@ -343,9 +343,10 @@ def choose_from_datasets(
     Choices of a dataset at its end are passed over, or end it with stop_on_empty_dataset. Raises InvalidArgumentError
     on another number.
     """
+    key: Any = object()
 
     def rows(fed: Fed) -> Rows:
-        sources, choices = [d._rows(fed) for d in datasets], choice_dataset._rows(fed)
+        *sources, choices = draws.each([*datasets, choice_dataset], fed, key)
         over = False
 
         def begin() -> Iterator[Row]:

@@ -57,7 +57,7 @@ def rejection_resample(
         def rows(fed: Fed) -> Rows:
             target, *known = (np.asarray(v, np.float32) for v in given.values(fed))
             seen = np.full(len(target), _SEEN, np.int64)
-            sources = [pairs._rows(fed) for _ in range(2 if known else 3)]
+            sources = draws.each([pairs] * (2 if known else 3), fed, keys)
             even, choices = (draws.words(fed, key, pair, False) for key in keys)
             over = False
 

@@ -396,6 +396,26 @@ def test_a_cache_is_of_one_initialization(graph: Any) -> None:
     assert made == [1, 2, 5, 6, 5, 6]
 
 
+def test_a_cache_that_a_dataset_has_twice_is_filled_once(graph: Any) -> None:
+    made: list[int] = []
+
+    def seen(x: Any) -> Any:
+        made.append(int(x))
+        return x
+
+    kept = D.range(3).map(lambda x: tf.py_func(seen, [x], tf.int64)).cache()
+    assert _all(kept.concatenate(D.zip((kept, kept)).map(lambda x, y: x + y)).repeat(2)) == [0, 1, 2, 0, 2, 4] * 2
+    assert made == [0, 1, 2]
+
+
+def test_what_draws_draws_alike_wherever_a_dataset_has_it(graph: Any) -> None:
+    """Features and labels of one shuffled dataset stay side by side, with a seed; each epoch has another order."""
+    numbers = D.range(30).shuffle(30, seed=5)
+    pairs = _all(D.zip((numbers, numbers.map(lambda x: -x))).repeat(2))
+    assert [x for x, _ in pairs] == [-y for _, y in pairs]
+    assert sorted(x for x, _ in pairs[:30]) == list(range(30)) and pairs[:30] != pairs[30:]
+
+
 @pytest.mark.parametrize("size", [0, -1])
 def test_a_padded_batch_of_no_elements_is_refused(size: int, graph: Any) -> None:
     """When the iterator is initialized, as batch does; it was an end of the data."""

@@ -120,6 +120,19 @@ def _fractional(tf: Any, pool: Any, even: bool) -> list[Any]:
     return list(pool(images, [1.0, 1.44, 1.73, 1.0], even, deterministic=True, seed=5, seed2=6))
 
 
+def _noisy(tf: Any) -> Any:
+    return tf.data.Dataset.range(12).shuffle(12).map(lambda x: x + 100 * tf.random_uniform([], 0, 9, tf.int64))
+
+
+def _twice(numbers: Any) -> Any:
+    return numbers.concatenate(numbers)
+
+
+def _halves(tf: Any, numbers: Any) -> Any:
+    parts = [numbers.filter(lambda x: x % 2 > 0), numbers.filter(lambda x: x % 2 < 1).shuffle(3)]
+    return tf.data.experimental.sample_from_datasets(parts, [0.5, 0.5], seed=2).repeat()
+
+
 def _resampled(tf: Any, initial: Any) -> list[Any]:
     numbers = tf.data.Dataset.range(2000).map(lambda x: tf.cast(x % 7 % 3, tf.int32))
     resample = tf.data.experimental.rejection_resample(lambda x: x, [0.2, 0.3, 0.5], initial, seed=4)
@@ -176,6 +189,9 @@ SAME: dict[str, Callable[[Any], Any]] = {
         _next(tf, tf.data.Dataset.range(9).repeat().map(lambda x: tf.random_uniform([])).batch(4)),
         tf.random_uniform([3]),
     ],
+    "dataset-beside-itself": lambda tf: list(_next(tf, tf.data.Dataset.zip((_noisy(tf),) * 2).repeat().batch(20))),
+    "dataset-behind-itself": lambda tf: _next(tf, _twice(_noisy(tf)).repeat().batch(30)),
+    "dataset-of-two-kinds": lambda tf: _next(tf, _halves(tf, _noisy(tf)).batch(15)),
     "dataset-numbers": lambda tf: _next(tf, tf.data.experimental.RandomDataset(3).batch(9)),
     "log-uniform-classes": lambda tf: _sampled(tf, tf.nn.log_uniform_candidate_sampler, True),
     "log-uniform-classes-repeated": lambda tf: _sampled(tf, tf.nn.log_uniform_candidate_sampler, False),
