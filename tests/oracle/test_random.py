@@ -171,6 +171,7 @@ SAME: dict[str, Callable[[Any], Any]] = {
     "dropout": lambda tf: tf.nn.dropout(tf.ones([30, 4]), rate=0.4),
     "dropout-noise-shape": lambda tf: tf.nn.dropout(tf.ones([30, 4]), tf.constant(0.6), [30, 1], seed=2),
     "flip": lambda tf: tf.image.random_flip_left_right(tf.reshape(tf.range(12.0), [2, 2, 3]), seed=5),
+    "flip-each": lambda tf: tf.image.random_flip_up_down(tf.reshape(tf.range(90.0), [15, 2, 3, 1])),
     "crop": lambda tf: tf.random_crop(tf.reshape(tf.range(90), [9, 10]), [3, 4], seed=5),
     "boxes": lambda tf: _boxes(tf, 0.1, [0.75, 1.33], [0.05, 1.0], 100),
     "boxes-of-few-tries": lambda tf: _boxes(tf, 0.9, [0.2, 3.0], [0.3, 0.4], 3),
