@@ -6,6 +6,7 @@ import base64
 import binascii
 import math
 import re
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -98,8 +99,9 @@ prepares(base64_loops.decode.prepare, "DecodeBase64")
 
 def _joined(parts: list[bytes], between: bytes) -> bytes:
     """As TensorFlow joins: nothing stands between empty strings at the beginning and what follows."""
-    first = next((i for i, part in enumerate(parts) if part), len(parts))
-    return between.join(parts[first:])
+    if parts and not parts[0]:
+        parts = parts[next((i for i, part in enumerate(parts) if part), len(parts)) :]
+    return between.join(parts)
 
 
 @on_host("UnsortedSegmentJoin")
@@ -118,8 +120,9 @@ def _join(xp: Any, x: Any, ids: Any, count: Any, *, separator: Any = "") -> Any:
     order = order[np.searchsorted(own[order], 0) :]  # rows of negative ids count for nothing
     segments, starts = np.unique(own[order], return_index=True)
     out = np.full((total, width), b"", object)
-    between, ordered = _text(separator).encode(), [column.tolist() for column in rows[order].T]
-    for segment, start, end in zip(segments.tolist(), starts.tolist(), [*starts[1:].tolist(), len(order)]):
-        for k, column in enumerate(ordered):
-            out[segment, k] = _joined(column[start:end], between)
+    between, spans = _text(separator).encode(), list(pairwise([*starts.tolist(), len(order)]))
+    for k, column in enumerate(rows[order].T):
+        parts = column.tolist()
+        found = (_joined(parts[start:end], between) for start, end in spans)
+        out[segments, k] = np.fromiter(found, object, len(segments))
     return out.reshape(total, *strings.shape[owners.ndim :])

@@ -26,11 +26,12 @@ def _ngrams(
     glue, left, right = as_bytes(separator), as_bytes(left_pad), as_bytes(right_pad)
     found: list[bytes] = []
     ends = [0]
+    pads_of = [(width, width - 1 if pad_width < 0 else min(pad_width, width - 1)) for width in ngram_widths]
     for first, last in zip(splits[:-1].tolist(), splits[1:].tolist()):
         row = tokens[first:last]
-        for width in ngram_widths:
-            pads = width - 1 if pad_width < 0 else min(pad_width, width - 1)
-            found += _runs([left] * pads + row + [right] * pads, width, glue)
+        for width, pads in pads_of:
+            padded = [left] * pads + row + [right] * pads if pads else row
+            found += _runs(padded, width, glue) if width > 1 else padded
         if preserve_short_sequences and row and len(found) == ends[-1]:
             pads = max(pad_width, 0)
             found.append(glue.join([left] * pads + row + [right] * pads))
@@ -41,4 +42,4 @@ def _ngrams(
 
 
 def _runs(row: list[bytes], width: int, glue: bytes) -> Iterator[bytes]:
-    return (glue.join(row[i : i + width]) for i in range(len(row) - width + 1))
+    return map(glue.join, zip(*(row[i:] for i in range(width))))
