@@ -1,5 +1,5 @@
-"""Random ops. Their bits are not TensorFlow's (another Philox counter layout), so that only what must be alike is
-compared: shapes, types, errors, seeds that repeat a stream; test_random.py compares the distributions."""
+"""Random ops, whatever their seeds: shapes, types, errors, seeds that repeat a stream; test_random.py compares what
+they draw."""
 
 from __future__ import annotations
 
