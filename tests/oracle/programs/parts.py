@@ -36,7 +36,7 @@ def sizes_of_files(tf: Any) -> list[Any]:
     return [[tf.io.extract_jpeg_shape(file, kind) for file in files for kind in (tf.int32, tf.int64)]]
 
 
-@program("DecodeWav")
+@program("DecodeWav", "EncodeWav")
 def sounds(tf: Any) -> list[Any]:
     sound = np.random.default_rng(1).normal(0, 0.6, (50, 2)).astype(np.float32)
     sound[:3] = [[0.5 / 32768, -0.5 / 32768], [2.5 / 32768, np.nan], [np.inf, -np.inf]]
