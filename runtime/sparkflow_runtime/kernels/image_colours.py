@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from sparkflow_runtime.kernels import norm_loops
-from sparkflow_runtime.kernels.colour_loops import adjust, adjusted, hsv_of, rgb_of, to_hsv, to_rgb
+from sparkflow_runtime.kernels.colour_loops import hsv_of, rgb_of, saturate, saturated, to_hsv, to_rgb, turn, turned
 from sparkflow_runtime.kernels.compiled import Compiled
 from sparkflow_runtime.kernels.exp_loops import in_parts
 from sparkflow_runtime.kernels.registry import kernel
@@ -20,11 +20,11 @@ def _rgb(op: str, x: Any) -> None:
         raise InvalidArgumentError(f"{op}: the last size must be 3, got shape {list(x.shape)}")
 
 
-def _by_pixels(loop: Compiled, x: Any, turned: Any = 0, scale: Any = 1) -> Any:
+def _by_pixels(loop: Compiled, x: Any, turned_by: Any = 0, scale: Any = 1) -> Any:
     """None where the loop does not take the array."""
     if not isinstance(x, np.ndarray) or x.dtype != np.float32 or not x.size:
         return None
-    out, change = np.empty(x.shape, np.float32), np.array([turned, scale], np.float32)
+    out, change = np.empty(x.shape, np.float32), np.array([turned_by, scale], np.float32)
     in_parts(loop, x.size // 3, 3, np.ascontiguousarray(x).reshape(-1, 3), out.reshape(-1, 3), change)
     return out
 
@@ -46,15 +46,15 @@ def _hsv_to_rgb(xp: Any, x: Any) -> Any:
 @kernel("AdjustHue")
 def _hue(xp: Any, x: Any, delta: Any) -> Any:
     _rgb("AdjustHue", x)
-    found = _by_pixels(adjust, x, delta)
-    return adjusted(xp, x, delta, x.dtype.type(1)).astype(x.dtype, copy=False) if found is None else found
+    found = _by_pixels(turn, x, delta)
+    return turned(xp, x, delta).astype(x.dtype, copy=False) if found is None else found
 
 
 @kernel("AdjustSaturation")
 def _saturation(xp: Any, x: Any, scale: Any) -> Any:
     _rgb("AdjustSaturation", x)
-    found = _by_pixels(adjust, x, 0, scale)
-    return adjusted(xp, x, x.dtype.type(0), scale).astype(x.dtype, copy=False) if found is None else found
+    found = _by_pixels(saturate, x, 0, scale)
+    return saturated(xp, x, scale).astype(x.dtype, copy=False) if found is None else found
 
 
 @kernel("AdjustContrastv2")

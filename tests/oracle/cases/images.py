@@ -26,6 +26,7 @@ def _colours(*more: float) -> Any:
         yield "batch", [_image(dtype, 2, 4, 5, 3), *extra]
         yield "one", [_image(dtype, 4, 5, 3), *extra]
         yield "grey", [np.full((2, 2, 3), 0.5, dtype), *extra]
+        yield "beyond", [3 * _image(dtype, 4, 5, 3) - 2, *extra]  # as after a change of brightness
 
     return make
 

@@ -123,12 +123,17 @@ def pixels() -> Any:
     return x
 
 
-@pytest.mark.parametrize("loop", [colour_loops.to_hsv, colour_loops.to_rgb, colour_loops.adjust])
-@pytest.mark.parametrize(("turned", "scale"), [(0.0, 1.0), (0.3, 1.0), (-0.7, 1.0), (0.0, 2.5), (0.0, 0.0)])
+@pytest.mark.parametrize(
+    ("loop", "turned", "scale"),
+    [
+        (colour_loops.to_hsv, 0.0, 1.0),
+        (colour_loops.to_rgb, 0.0, 1.0),
+        *((colour_loops.turn, by, 1.0) for by in (0.0, 0.3, -0.7)),
+        *((colour_loops.saturate, 0.0, by) for by in (1.0, 2.5, 0.0)),
+    ],
+)
 @np.errstate(all="ignore")
 def test_colours_have_the_same_bits(loop: Any, turned: float, scale: float) -> None:
-    if loop is not colour_loops.adjust and (turned or scale != 1):
-        pytest.skip("only adjust changes anything")
     x, made = pixels(), []
     for version in (loop.compile(), loop.numpy):
         out = np.zeros_like(x)
@@ -148,6 +153,17 @@ def test_colours_are_those_of_the_standard_library() -> None:
     np.testing.assert_allclose(back, x, atol=1e-5)
     wanted = [colorsys.hsv_to_rgb((h + 0.25) % 1, s, v) for h, s, v in there.tolist()]
     np.testing.assert_allclose(turned[0], wanted, atol=1e-5)
+
+
+def test_a_turned_hue_keeps_what_lies_beyond_0_and_1() -> None:
+    """As a change of brightness leaves it: a pixel's highest and lowest numbers stay."""
+    x = pixels()[65:] * 3 - 2
+    with tf.Graph().as_default(), tf.Session() as session:
+        turned = session.run(tf.image.adjust_hue(x[None], 0.2))[0]
+        third = session.run(tf.image.adjust_hue(x[None], 1 / 3))[0]
+    np.testing.assert_allclose(turned.min(1), x.min(1), atol=1e-5)
+    np.testing.assert_allclose(turned.max(1), x.max(1), atol=1e-5)
+    np.testing.assert_allclose(third, np.roll(x, 1, 1), atol=1e-5)
 
 
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
