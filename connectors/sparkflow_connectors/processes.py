@@ -186,8 +186,8 @@ class _Fork:
         return code
 
     def kill(self) -> None:
-        with self._lock:
-            if self.returncode is None:
+        if self.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, signal.SIGKILL)
 
 

@@ -64,9 +64,7 @@ def main() -> None:
     parent = Parent()
     sys.setswitchinterval(5e-4)
     fields, body = parent.receive()
-    server = (
-        _forked_server(parent, fields) if fields["serves"] and may_fork() else None
-    )  # before the user's code is here
+    server = _forked_server(parent, fields) if fields["serves"] else None  # before anything of the user's is here
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     try:
         job: Job = cloudpickle.loads(body)  # from the parent's pipe, never from the network
@@ -94,9 +92,9 @@ def main() -> None:
     os._exit(0)  # daemon threads and native libraries have nothing left to do
 
 
-def _forked_server(parent: Parent, fields: dict[str, Any]) -> Child:
+def _forked_server(parent: Parent, fields: dict[str, Any]) -> Child | None:
     """A process for the parameter server of this rank, in the time of a fork: another start of Python with its imports
-    takes as long as this worker took."""
+    takes as long as this worker took. None where there can be none, and `role` is to start one."""
 
     def serve() -> None:
         parent.leave()
@@ -106,7 +104,10 @@ def _forked_server(parent: Parent, fields: dict[str, Any]) -> Child:
         call_itself(ps_process.__name__, f"{__package__}.worker_process")
         ps_process.serve(Parent())
 
-    return ForkedChild(serve, server_name(fields["rank"]))
+    try:
+        return ForkedChild(serve, server_name(fields["rank"])) if may_fork() else None
+    except OSError:  # no more processes, or files: `role` tells the driver of it, where it has none either
+        return None
 
 
 if __name__ == "__main__":
