@@ -9,6 +9,7 @@ several depths too (conv_deep.py), directly for others of float32, those of one 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,7 @@ from sparkflow_runtime.kernels.windows import Sliding, Window
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
 Function = Callable[..., Any]
+_KEPT = 256
 _WINOGRAD_CHANNELS = 32  # of the input and of the output, from which on its fewer products outweigh its transforms
 
 
@@ -35,9 +37,21 @@ def _is_narrow(dtype: Any) -> bool:
     return dtype.itemsize == 2 and dtype.kind not in "iu"
 
 
-def _way(xp: Any, x: Any, w: Any, win: Window, back: bool = False) -> Any:
+def _way(xp: Any, x: Any, filter_shape: tuple[int, ...], win: Window, back: bool = False) -> Any:
     """The module that computes this one. back: for the gradient of the input; x is dy then."""
-    if xp is not np or x.dtype not in (np.float32, np.float64) or not x.size or not w.size or 0 in win.out:
+    if xp is not np:
+        return None
+    key = x.shape, filter_shape, x.dtype, back, conv_direct.is_there()
+    ways = win.ways  # to ask all of them takes as long as a small convolution
+    if key not in ways:
+        if len(ways) >= _KEPT:  # of batches that are never of the same size
+            ways.clear()
+        ways[key] = _best(x, np.broadcast_to(np.float32(0), filter_shape), win, back)
+    return ways[key]
+
+
+def _best(x: Any, w: Any, win: Window, back: bool) -> Any:
+    if x.dtype not in (np.float32, np.float64) or not x.size or not w.size or 0 in win.out:
         return None
     if conv_deep.fits(x, w, win, back):
         return conv_deep
@@ -57,21 +71,21 @@ def _prepare(node: Node) -> None:
 def _forward_of(xp: Any, x: Any, w: Any, win: Window) -> Any:
     if _is_narrow(x.dtype):
         return conv_taps.forward(xp, x.astype(np.float32), w.astype(np.float32), win).astype(x.dtype)
-    way = _way(xp, x, w, win)
+    way = _way(xp, x, w.shape, win)
     return way.forward(x, w, win) if way else conv_taps.forward(xp, x, w, win)
 
 
 def _by_input_of(xp: Any, dy: Any, w: Any, win: Window) -> Any:
     if _is_narrow(dy.dtype):
         return conv_taps.by_input(xp, dy.astype(np.float32), w.astype(np.float32), win).astype(dy.dtype)
-    way = _way(xp, dy, w, win, back=True)
+    way = _way(xp, dy, w.shape, win, back=True)
     return way.by_input(dy, w, win) if way else conv_taps.by_input(xp, dy, w, win)
 
 
 def _by_filter_of(xp: Any, x: Any, dy: Any, win: Window) -> Any:
     if _is_narrow(x.dtype):
         return conv_taps.by_filter(xp, x.astype(np.float32), dy.astype(np.float32), win).astype(x.dtype)
-    way = _way(xp, x, np.broadcast_to(np.float32(0), (*win.taps, x.shape[4], dy.shape[4])), win)
+    way = _way(xp, x, (*win.taps, x.shape[4], dy.shape[4]), win)
     if way is conv_direct and win.trivial:  # long sums, for which BLAS is as good
         way = conv_columns
     return way.by_filter(x, dy, win) if way else conv_taps.by_filter(xp, x, dy, win)
@@ -125,11 +139,12 @@ def _check_outputs(op: str, dy_channels: int, filter_shape: tuple[int, ...], ima
 def _forward(space: int) -> Callable[[Node], Function]:
     def factory(node: Node) -> Function:
         sliding, xp = Sliding(node, space), node.xp
+        fit = lru_cache(64)(partial(_filter_window, sliding))
         _prepare(node)
 
         def run(x: Any, w: Any) -> Any:
             x5 = sliding.come(xp, x, "input")
-            win, groups = _filter_window(sliding, x5.shape[1:4], w.shape, x5.shape[4])
+            win, groups = fit(x5.shape[1:4], w.shape, x5.shape[4])
             w5 = xp.ascontiguousarray(w).reshape(*win.taps, *w.shape[-2:])
             y = _in_groups(_forward_of, xp, groups, x5, w5, win)
             return sliding.leave(xp, y)
@@ -140,9 +155,9 @@ def _forward(space: int) -> Callable[[Node], Function]:
             if xp is not np or not w.dtype == bias.dtype == np.float32 or bias.shape != w.shape[-1:]:
                 return None
             x5 = sliding.come(xp, x, "input")
-            win, groups = _filter_window(sliding, x5.shape[1:4], w.shape, x5.shape[4])
+            win, groups = fit(x5.shape[1:4], w.shape, x5.shape[4])
             w5 = xp.ascontiguousarray(w).reshape(*win.taps, *w.shape[-2:])
-            if groups > 1 or _way(xp, x5, w5, win) is not conv_winograd:
+            if groups > 1 or _way(xp, x5, w5.shape, win) is not conv_winograd:
                 return None
             return sliding.leave(xp, conv_winograd.forward(x5, w5, win, bias, relu))
 
@@ -155,6 +170,7 @@ def _forward(space: int) -> Callable[[Node], Function]:
 def _by_input(space: int) -> Callable[[Node], Function]:
     def factory(node: Node) -> Function:
         sliding, xp = Sliding(node, space), node.xp
+        fit = lru_cache(64)(partial(_filter_window, sliding))
         _prepare(node)
 
         def run(input_sizes: Any, w: Any, dy: Any) -> Any:
@@ -165,7 +181,7 @@ def _by_input(space: int) -> Callable[[Node], Function]:
                 )
             images, size, channels = sliding.shape_in(shape, "input_sizes")
             dy5 = sliding.come(xp, dy, "out_backprop")
-            win, groups = _filter_window(sliding, size, w.shape, channels, dy5.shape[1:4])
+            win, groups = fit(size, w.shape, channels, dy5.shape[1:4])
             _check_outputs(node.op, dy5.shape[4], w.shape, (images, dy5.shape[0]))
             w5 = xp.ascontiguousarray(w).reshape(*win.taps, *w.shape[-2:])
             dx = _in_groups(_by_input_of, xp, groups, dy5, w5, win)
@@ -179,12 +195,13 @@ def _by_input(space: int) -> Callable[[Node], Function]:
 def _by_filter(space: int) -> Callable[[Node], Function]:
     def factory(node: Node) -> Function:
         sliding, xp = Sliding(node, space), node.xp
+        fit = lru_cache(64)(partial(_filter_window, sliding))
         _prepare(node)
 
         def run(x: Any, filter_sizes: Any, dy: Any) -> Any:
             shape = ints(filter_sizes)
             x5, dy5 = sliding.come(xp, x, "input"), sliding.come(xp, dy, "out_backprop")
-            win, groups = _filter_window(sliding, x5.shape[1:4], shape, x5.shape[4], dy5.shape[1:4])
+            win, groups = fit(x5.shape[1:4], shape, x5.shape[4], dy5.shape[1:4])
             _check_outputs(node.op, dy5.shape[4], shape, (x5.shape[0], dy5.shape[0]))
             if groups > 1 and shape[-2] == 1:
                 dw = conv_depthwise.by_filter(xp, x5, dy5, (*shape[:2], groups, shape[3] // groups), win)

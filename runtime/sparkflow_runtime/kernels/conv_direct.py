@@ -73,9 +73,14 @@ class _Walk(NamedTuple):
         return d, h, w
 
 
+def is_there() -> bool:
+    """Whether its machine code is, which may be made while a program runs."""
+    return bool(direct.functions)
+
+
 def fits(x: np.ndarray, w: np.ndarray, win: Window, back: bool = False) -> bool:
     """Whether this way is open, and pays. back: for the gradient of the input; x is dy then."""
-    if not direct.functions or x.dtype != np.float32:
+    if not is_there() or x.dtype != np.float32:
         return False
     if win.trivial:
         cells, takes, made = len(x) * int(np.prod(win.out)), *(w.shape[:2:-1] if back else w.shape[3:])

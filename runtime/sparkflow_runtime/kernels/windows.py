@@ -33,6 +33,11 @@ class Window:
     out: Triple
 
     @cached_property
+    def ways(self) -> dict[Any, Any]:
+        """By shapes of arrays, what is best done with them: who moves the window keeps that here."""
+        return {}
+
+    @cached_property
     def numbers(self) -> np.ndarray:
         """As the loops take it: taps, strides, dilations, before, out, each for depth, height, width."""
         return np.array([*self.taps, *self.strides, *self.dilations, *self.before, *self.out], np.int64)

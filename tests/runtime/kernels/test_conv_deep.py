@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sparkflow_runtime.kernels import conv, conv_deep, conv_taps
+from sparkflow_runtime.kernels import conv, conv_columns, conv_deep, conv_direct, conv_taps
 from sparkflow_runtime.kernels.windows import Window
 from sparkflow_runtime.wire.windows import slide
 
@@ -62,7 +62,7 @@ def test_rounds_like_a_sum_of_products(win: Window, piece: int, monkeypatch: pyt
 def test_which_convolutions_go_this_way() -> None:
     def way(win: Window, takes: int = 16, made: int = 16, dtype: Any = np.float32, back: bool = False) -> Any:
         x, w = np.zeros((1, *win.size, takes), dtype), np.zeros((*win.taps, takes, made), dtype)
-        return conv._way(np, x, w, win, back)
+        return conv._way(np, x, w.shape, win, back)
 
     cube = window((4, 8, 8), (3, 3, 3))
     assert way(cube) is conv_deep
@@ -77,3 +77,20 @@ def test_which_convolutions_go_this_way() -> None:
         way(window((4, 8, 8), (3, 3, 3), stride=2), back=True),
     ):
         assert other is not conv_deep
+
+
+def test_a_way_is_chosen_anew_once_machine_code_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is built while a program runs, and its convolutions have begun in another way."""
+    win, x = window((1, 16, 16), (1, 5, 5)), np.zeros((4, 1, 16, 16, 16), np.float32)
+    monkeypatch.setattr(conv_direct, "is_there", lambda: False)
+    assert conv._way(np, x, (1, 5, 5, 16, 32), win) is conv_columns
+    monkeypatch.undo()
+    later = conv._way(np, x, (1, 5, 5, 16, 32), win)
+    assert later is (conv_direct if conv_direct.is_there() else conv_columns)
+
+
+def test_batches_of_any_size_are_not_all_kept() -> None:
+    win = window((1, 4, 4), (1, 3, 3))
+    for images in range(1, 1000):
+        conv._way(np, np.zeros((images, 1, 4, 4, 1), np.float32), (1, 3, 3, 1, 1), win)
+    assert 0 < len(win.ways) <= 256
