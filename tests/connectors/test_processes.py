@@ -7,6 +7,7 @@ import os
 import signal
 import threading
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -121,18 +122,28 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 
 @pytest.fixture
-def forking(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+def of_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.syspath_prepend(str(tmp_path))
     children = []
 
-    def child(module: str) -> Child:
-        (tmp_path / f"{module}.py").write_text(FORKS)
+    def child(text: str, module: str) -> Child:
+        (tmp_path / f"{module}.py").write_text(text)
         children.append(Child(module, "worker 0", 1))
         return children[-1]
 
     yield child
     for each in children:
         each.stop()
+
+
+@pytest.fixture
+def forking(of_text: Any) -> Any:
+    return partial(of_text, FORKS)
+
+
+@pytest.fixture
+def serving(of_text: Any) -> Any:
+    return partial(of_text, SERVES)
 
 
 def test_a_child_may_fork_and_wait(forking: Any) -> None:
@@ -205,21 +216,6 @@ except Exception as error:
 parent.send({"alive": child.alive()})
 parent.receive()
 """
-
-
-@pytest.fixture
-def serving(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.syspath_prepend(str(tmp_path))
-    children = []
-
-    def child(module: str) -> Child:
-        (tmp_path / f"{module}.py").write_text(SERVES)
-        children.append(Child(module, "worker 0", 1))
-        return children[-1]
-
-    yield child
-    for each in children:
-        each.stop()
 
 
 def test_a_fork_is_spoken_to_as_a_child(serving: Any) -> None:
