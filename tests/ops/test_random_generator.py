@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from statistics import NormalDist
 from typing import Any
 
@@ -177,3 +178,26 @@ def test_rows_in_an_order_by_a_seed(graph: Any) -> None:
         assert session.run(shuffle(tf.constant(["a"]), [1, 2])).tolist() == [b"a"]
     with pytest.raises(tf.errors.UnimplementedError, match="Philox"):
         shuffle(tf.range(3), [1, 2], alg="threefry")
+
+
+@pytest.mark.parametrize("dtype, far", [(tf.float32, 1e30), (tf.float64, 1e300)])
+def test_limits_between_which_nothing_is_drawn_are_told(graph: Any, dtype: Any, far: float) -> None:
+    """It was tried for ever."""
+    finite, none = "means and stddevs must be finite", f"{dtype.name} has no values between"
+    for given, said in (
+        ((math.nan, 1, -1, 1), finite),
+        ((0, math.inf, -1, 1), finite),
+        ((0, math.nan, -1, 1), finite),
+        ((0, 1, far, math.inf), none),
+        ((0, 1 / far, 1, 2), none),
+    ):
+        drawn = tf.random.stateless_parameterized_truncated_normal([3], [1, 2], *(tf.constant(x, dtype) for x in given))
+        with tf.Session() as session, pytest.raises(tf.errors.InvalidArgumentError, match=said):
+            session.run(drawn)
+
+
+@pytest.mark.parametrize("count", [math.inf, math.nan, -1.0])
+def test_counts_that_are_none_are_refused(graph: Any, count: float) -> None:
+    drawn = tf.random.stateless_binomial([2], [1, 2], tf.constant(count, tf.float64), tf.constant(0.5, tf.float64))
+    with tf.Session() as session, pytest.raises(tf.errors.InvalidArgumentError, match="counts must be finite"):
+        session.run(drawn)

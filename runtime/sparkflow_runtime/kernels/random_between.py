@@ -12,9 +12,11 @@ from typing import Any
 import numpy as np
 
 from sparkflow_runtime.kernels import philox
+from sparkflow_runtime.wire.errors import InvalidArgumentError
 
 _WIDE = 1.3  # deviations that a limit lies beyond the mean where values are drawn as if there were none
 _AT_ONCE = 1 << 14  # blocks
+_BARREN = 100  # times that some are tried and none is accepted
 _Try = Callable[[philox.Stream, int], tuple[np.ndarray, np.ndarray]]  # -> [blocks, n] values, whether each is accepted
 
 
@@ -31,13 +33,18 @@ def _fill(row: np.ndarray, stream: philox.Stream, mean: Any, deviation: Any, low
     if low == -np.inf or high < mean:  # the open side, or the longer tail, is the upper one
         low, high, deviation = high, low, -deviation
     per_block, attempt = _way((low - mean) / deviation, (high - mean) / deviation, row.dtype)
-    filled, used = 0, 0
+    filled, used, barren = 0, 0, 0
     while filled < len(row):
+        if barren > _BARREN:  # every way that is taken accepts a third of its tries, or more
+            raise InvalidArgumentError(
+                f"StatelessParameterizedTruncatedNormal: {row.dtype} has no values between {low} and {high} of mean "
+                f"{mean} and deviation {abs(deviation)}. Give limits that are nearer to the mean"
+            )
         blocks = min(_AT_ONCE, (len(row) - filled) // 2 + 8)
         found, good = attempt(stream.at(used * per_block), blocks)
         places = np.flatnonzero(good)[: len(row) - filled]
         row[filled : filled + len(places)] = found.reshape(-1)[places] * deviation + mean
-        filled += len(places)
+        filled, barren = filled + len(places), 0 if len(places) else barren + 1
         used += blocks if filled < len(row) else int(places[-1]) // found.shape[1] + 1
     return used * per_block
 

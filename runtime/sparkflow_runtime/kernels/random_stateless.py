@@ -173,8 +173,8 @@ def _binomial(xp: Any, shape: Any, seed: Any, counts: Any, probs: Any, *, dtype:
     op = "StatelessRandomBinomial"
     sizes = _sizes(op, shape)
     (several, chances), count = _each(op, sizes, counts, probs)
-    if (several < 0).any() or not ((chances >= 0) & (chances <= 1)).all():
-        raise InvalidArgumentError(f"{op}: counts must not be negative and probs lie in [0, 1]")
+    if not ((several >= 0) & np.isfinite(several)).all() or not ((chances >= 0) & (chances <= 1)).all():
+        raise InvalidArgumentError(f"{op}: counts must be finite and not negative, and probs lie in [0, 1]")
     drawn = binomial(_stream(op, seed), several, chances, count, counts.dtype).reshape(sizes)
     return xp.asarray(drawn.astype(dtype.np))
 
@@ -185,9 +185,12 @@ def _between_limits(
 ) -> Any:  # fmt: skip
     op, sizes = "StatelessParameterizedTruncatedNormal", _sizes("StatelessParameterizedTruncatedNormal", shape)
     given, count = _each(op, sizes, means, stddevs, minvals, maxvals)
-    _, deviation, low, high = given
-    if not ((deviation > 0) & (low < high) & (np.isfinite(low) | np.isfinite(high))).all():
-        raise InvalidArgumentError(f"{op}: stddevs must be positive, minvals below maxvals and one of both finite")
+    mean, deviation, low, high = given
+    usable = np.isfinite(mean) & (deviation > 0) & np.isfinite(deviation)
+    if not (usable & (low < high) & (np.isfinite(low) | np.isfinite(high))).all():
+        raise InvalidArgumentError(
+            f"{op}: means and stddevs must be finite, stddevs positive, minvals below maxvals and one of both finite"
+        )
     return xp.asarray(between(_stream(op, seed), given, count, means.dtype).reshape(sizes))
 
 
