@@ -299,10 +299,8 @@ def _random_flip(image: Any, flip: Callable[[Any], Tensor], seed: int | None, na
         image = convert_to_tensor(image, name="image")
         if rules.rank_of(image) == 4:
             drawn = random.random_uniform(array.shape(image)[:1], seed=seed)
-            mask = math.cast(
-                math.greater(drawn, 0.5), image.dtype
-            )  # of one image it is the lower half, as in TensorFlow
-            mask = array.reshape(mask, [-1, 1, 1, 1])
+            # TensorFlow mirrors where it draws the upper half, and a single image where it draws the lower one.
+            mask = array.reshape(math.cast(math.greater(drawn, 0.5), image.dtype), [-1, 1, 1, 1])
             return math.add(
                 math.multiply(flip(image), mask), math.multiply(image, math.subtract(array.ones_like(mask), mask))
             )
