@@ -41,14 +41,14 @@ class Child:
     """A Python module run as a child (`python -m module`), spoken to in lines of JSON and blocks of bytes."""
 
     def __init__(self, module: str, name: str, threads: int, pass_fds: Sequence[int] = (), gpus: bool = True):
-        """gpus: whether it sees those that this process sees."""
-        self.name = name
+        """pass_fds: open files of this process, in the child `fds`. gpus: whether it sees those that this one sees."""
+        self.name, self.fds = name, tuple(pass_fds)
         command, pipe = [sys.executable, "-m", module], subprocess.PIPE
-        environment = _environment(threads) | ({} if gpus else {"CUDA_VISIBLE_DEVICES": ""})
-        with _interrupts_held():
+        environment = child_environment(threads) | ({} if gpus else {"CUDA_VISIBLE_DEVICES": ""})
+        with interrupts_held():
             self._hold(subprocess.Popen(command, stdin=pipe, stdout=pipe, env=environment, pass_fds=pass_fds))
 
-    def _hold(self, process: subprocess.Popen[bytes] | _Fork) -> None:
+    def _hold(self, process: subprocess.Popen[bytes] | Forked) -> None:
         self._process, self.pid = process, process.pid
         self._heard = bytearray()  # of lines to come
 
@@ -80,6 +80,8 @@ class Child:
         if line:
             return dict(json.loads(line))
         if expired.is_set():
+            with contextlib.suppress(subprocess.TimeoutExpired):  # its files are closed a moment before it is gone
+                self._process.wait(_STOP_TIMEOUT_S)
             raise DeadlineExceededError(f"{self.name} (pid {self.pid}) said nothing in {timeout_s:g} s and was ended")
         raise DiedError(self._death())
 
@@ -140,7 +142,7 @@ class ForkedChild(Child):
     process with no thread but its first, see `may_fork`."""
 
     def __init__(self, main: Callable[[], None], name: str):
-        self.name = name
+        self.name, self.fds = name, ()
         self._hold(_Fork(main))
 
 
@@ -149,32 +151,24 @@ def may_fork() -> bool:
     return sys.platform == "linux" and threading.active_count() == 1
 
 
-class _Fork:
-    """What `Child` needs of a Popen."""
+class Forked:
+    """What `Child` needs of a Popen, of a process that is no child of subprocess's."""
 
-    def __init__(self, main: Callable[[], None]):
-        gc.freeze()  # a collection would write into, and so copy, all pages with objects
-        sys.stdout.flush()
-        sys.stderr.flush()
-        (to_read, to_write), (out_read, out_write) = os.pipe(), os.pipe()
-        self.pid = os.fork()
-        if self.pid == 0:
-            _run_fork(main, to_read, out_write, (to_write, out_read))
-        os.close(to_read)
-        os.close(out_write)
-        self.stdin, self.stdout = os.fdopen(to_write, "wb"), os.fdopen(out_read, "rb")
+    def __init__(self, pid: int, stdin: int, stdout: int):
+        """stdin, stdout: this side's ends of its pipes."""
+        self.pid = pid
+        self.stdin, self.stdout = os.fdopen(stdin, "wb"), os.fdopen(stdout, "rb")
         self.returncode: int | None = None
         self._lock = threading.Lock()  # a timer may kill it while another thread looks
+
+    def _look(self) -> int | None:
+        """Its exit code, as Popen has it; None while it lives. Not called again after that."""
+        raise NotImplementedError
 
     def poll(self) -> int | None:
         with self._lock:
             if self.returncode is None:
-                try:
-                    pid, status = os.waitpid(self.pid, os.WNOHANG)
-                except ChildProcessError:  # a model's code has waited for it, or ignores SIGCHLD
-                    pid, status = self.pid, 0
-                if pid:
-                    self.returncode = os.waitstatus_to_exitcode(status)
+                self.returncode = self._look()
             return self.returncode
 
     def wait(self, timeout: float | None = None) -> int:
@@ -191,7 +185,30 @@ class _Fork:
                 os.kill(self.pid, signal.SIGKILL)
 
 
-def _run_fork(main: Callable[[], None], stdin: int, stdout: int, theirs: Sequence[int]) -> None:
+class _Fork(Forked):
+    """A fork of this process."""
+
+    def __init__(self, main: Callable[[], None]):
+        gc.freeze()  # a collection would write into, and so copy, all pages with objects
+        sys.stdout.flush()
+        sys.stderr.flush()
+        (to_read, to_write), (out_read, out_write) = os.pipe(), os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            run_fork(main, to_read, out_write, (to_write, out_read))
+        os.close(to_read)
+        os.close(out_write)
+        super().__init__(pid, to_write, out_read)
+
+    def _look(self) -> int | None:
+        try:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+        except ChildProcessError:  # a model's code has waited for it, or ignores SIGCHLD
+            return 0
+        return os.waitstatus_to_exitcode(status) if pid else None
+
+
+def run_fork(main: Callable[[], None], stdin: int, stdout: int, theirs: Sequence[int]) -> None:
     """The forked side, to its end: nothing of what its parent would do at its own end is done here."""
     code = 1
     try:
@@ -210,7 +227,7 @@ def _run_fork(main: Callable[[], None], stdin: int, stdout: int, theirs: Sequenc
 
 
 @contextlib.contextmanager
-def _interrupts_held() -> Iterator[None]:
+def interrupts_held() -> Iterator[None]:
     """A child begins without hearing Ctrl-C, which reaches the whole group: while it imports, it would print where."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
@@ -219,7 +236,7 @@ def _interrupts_held() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _environment(threads: int) -> dict[str, str]:
+def child_environment(threads: int) -> dict[str, str]:
     """The child's environment: it finds what this process can import, and its BLAS threads are set, not inherited."""
     count = str(threads)
     path = os.pathsep.join(p for p in (*sys.path, os.environ.get("PYTHONPATH", "")) if p)
@@ -233,7 +250,7 @@ class Parent:
     def __init__(self) -> None:
         die_with_parent()
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent decides
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # for what it starts itself, see _interrupts_held
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # for what it starts itself, see interrupts_held
         self._out = os.fdopen(os.dup(1), "wb", buffering=0)
         os.dup2(2, 1)
         self._in = open(0, "rb", closefd=False)  # noqa: SIM115 - of a fork's own, with nothing read ahead by its parent

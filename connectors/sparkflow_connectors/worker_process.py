@@ -14,7 +14,7 @@ from typing import Any
 
 import cloudpickle
 
-from sparkflow_connectors import ps_process
+from sparkflow_connectors import fork_server, ps_process
 from sparkflow_connectors.job import Job
 from sparkflow_connectors.layout import Piece
 from sparkflow_connectors.partition import FollowedPartition, Handover
@@ -33,13 +33,13 @@ def run_child(
     started(child): told of the child, so that another thread may kill it.
     """
     handover = Handover(job.plan(rank), job.layout)
-    child = Child("sparkflow_connectors.worker_process", f"worker {rank}", job.threads, handover.fds)
+    child = fork_server.child("sparkflow_connectors.worker_process", f"worker {rank}", job.threads, handover.fds)
     handover.given()
     reader = threading.Thread(target=handover.run, args=(pieces,), name=f"rows of worker {rank}", daemon=True)
     try:
         if started is not None:
             started(child)
-        fields = {"rank": rank, "host": host, "rows": handover.fds, "serves": rank < job.ps}
+        fields = {"rank": rank, "host": host, "rows": child.fds, "serves": rank < job.ps}
         child.send(fields, cloudpickle.dumps(job))
         reader.start()
         while True:

@@ -1,0 +1,171 @@
+"""A process that has imported what roles need and forks them: each begins in the time of a fork, not of its imports.
+
+The first role that this process wants begins it. It ends a few seconds after the last of its forks, and with this
+process. A fork has what a new process would inherit; where that is no longer the same, another server takes the place
+of this one. Nothing of the user's is in it: a fork reads its job as a process of its own does.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, suppress
+from functools import partial
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any
+
+from sparkflow_connectors.processes import START_TIMEOUT_S, Child, Forked, child_environment, interrupts_held
+
+_PROCESS = "sparkflow_connectors.fork_server_process"
+_IDLE_S = 5.0  # after its last fork
+_FREE = ("PYTEST_CURRENT_TEST", "TF_CONFIG", "COLUMNS", "LINES")  # change often, and no import looks at them
+
+
+def child(module: str, name: str, threads: int, pass_fds: Sequence[int] = ()) -> Child:
+    """`Child` of these arguments, forked where that can be; `fds` are its numbers of those files."""
+    if sys.platform == "linux":  # macOS's own libraries end in a fork
+        found = _SERVERS.child(module, name, child_environment(threads), pass_fds)
+        if found is not None:
+            return found
+    return Child(module, name, threads, pass_fds)  # where that fails too, its error says why
+
+
+class _Servers:
+    """The one of this process."""
+
+    def __init__(self) -> None:
+        self.forget()
+
+    def forget(self) -> None:
+        self._lock = threading.Lock()
+        self._now: _Server | None = None
+
+    def child(self, module: str, name: str, environment: Mapping[str, str], fds: Sequence[int]) -> Child | None:
+        """None where none can be forked."""
+        with self._lock:
+            try:
+                kind = _kind(environment)
+                if self._now is not None and self._now.kind != kind:
+                    self._end()
+                if self._now is not None:
+                    try:
+                        return self._now.child(module, name, environment, fds)
+                    except OSError:  # it has just ended
+                        self._end()
+                self._now = _Server(environment, kind)
+                return self._now.child(module, name, environment, fds)
+            except OSError:
+                self._end()
+                return None
+
+    def _end(self) -> None:
+        if self._now is not None:
+            self._now.close()
+        self._now = None
+
+
+def _kind(environment: Mapping[str, str]) -> tuple[Any, ...]:
+    """What a new process would have of this one, but for open files, and a fork is not given."""
+    ignored = [n for n in signal.valid_signals() if signal.getsignal(n) == signal.SIG_IGN]
+    limits = [resource.getrlimit(getattr(resource, n)) for n in sorted(dir(resource)) if n.startswith("RLIMIT_")]
+    mask = [line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("Umask")]
+    who = os.getresuid(), os.getresgid(), os.getgroups()
+    where = os.getcwd(), os.sched_getaffinity(0), os.getpriority(os.PRIO_PROCESS, 0)
+    return {n: v for n, v in environment.items() if n not in _FREE}, ignored, limits, mask, who, where
+
+
+class _Server:
+    """A server, seen from here."""
+
+    def __init__(self, environment: Mapping[str, str], kind: tuple[Any, ...]):
+        """Raises OSError where it cannot be started."""
+        self.kind = kind
+        self._line, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._line.settimeout(START_TIMEOUT_S)
+        begun: SimpleQueue[OSError | None] = SimpleQueue()
+        work = partial(self._host, [sys.executable, "-m", _PROCESS, str(_IDLE_S)], theirs, environment, begun)
+        threading.Thread(target=work, name="fork server", daemon=True).start()
+        if (error := begun.get()) is not None:
+            self.close()
+            raise error
+
+    @staticmethod
+    def _host(
+        command: list[str], theirs: socket.socket, environment: Mapping[str, str], begun: SimpleQueue[OSError | None]
+    ) -> None:
+        """A thread that lives as long as the server does, which would end with it."""
+        try:
+            with theirs, interrupts_held():
+                process = subprocess.Popen(command, stdin=theirs.fileno(), stdout=subprocess.DEVNULL, env=environment)
+        except OSError as error:
+            begun.put(error)
+            return
+        begun.put(None)
+        process.wait()
+
+    def child(self, module: str, name: str, environment: Mapping[str, str], fds: Sequence[int]) -> Child | None:
+        """Waits until the server has imported the module. None where it cannot, or has threads and may not fork. Raises
+        OSError where it has ended, or there may be no more processes or files."""
+        with ExitStack() as theirs, ExitStack() as ours:
+            pipes = [os.pipe() for _ in range(3)]
+            for number, (reading, writing) in enumerate(pipes):
+                theirs.callback(os.close, writing if number else reading)
+                ours.callback(os.close, reading if number else writing)
+            (stdin, to_write), (out, stdout), (status, to_tell) = pipes
+            free = {n: environment.get(n) for n in _FREE}
+            files = [stdin, stdout, to_tell, 2, *fds]
+            asked = {"module": module, "environment": free, "files": len(files)}
+            socket.send_fds(self._line, [json.dumps(asked).encode()], files)
+            if not (answer := self._line.recv(1 << 16)):
+                raise BrokenPipeError("The fork server has ended")
+            told = json.loads(answer)
+            if "refused" in told:
+                return None
+            if "errno" in told:
+                raise OSError(told["errno"], os.strerror(told["errno"]))
+            ours.pop_all()
+            return _ServedChild(name, _Served(told["pid"], to_write, out, status), told["files"])
+
+    def close(self) -> None:
+        """It ends after the last of its forks."""
+        self._line.close()
+
+
+class _Served(Forked):
+    """A fork of the server's."""
+
+    def __init__(self, pid: int, stdin: int, stdout: int, status: int):
+        """status: where the server writes its exit code."""
+        super().__init__(pid, stdin, stdout)
+        self._status = status
+        os.set_blocking(status, False)
+
+    def _look(self) -> int | None:
+        try:
+            told = os.read(self._status, 16)
+        except BlockingIOError:
+            return None
+        os.close(self._status)
+        if told:
+            return int(told)
+        with suppress(ProcessLookupError):  # the server has ended, and the system ends its forks in a moment
+            os.kill(self.pid, signal.SIGKILL)
+        return -signal.SIGKILL
+
+
+class _ServedChild(Child):
+    def __init__(self, name: str, process: _Served, fds: Sequence[int]):
+        self.name, self.fds = name, tuple(fds)
+        self._hold(process)
+
+
+_SERVERS = _Servers()
+os.register_at_fork(after_in_child=_SERVERS.forget)

@@ -1,0 +1,244 @@
+"""Processes forked by a server that has their imports already."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from sparkflow_connectors import fork_server
+from sparkflow_connectors.processes import Child, DiedError
+
+ROLE = """
+import os, random, sys, threading, time
+from pathlib import Path
+
+import numpy as np
+from sparkflow_connectors.processes import ForkedChild, Parent, may_fork
+
+IMPORTED = os.getpid()
+
+
+def main():
+    parent = Parent()
+    fields, block = parent.receive()
+    if "raises" in fields:
+        raise ValueError("no room")
+    if "reads" in fields:
+        with os.fdopen(fields["reads"]) as file:
+            fields["read"] = file.read()
+    with open("/proc/self/status") as file:
+        masked = next(line.split()[1] for line in file if line.startswith("SigBlk"))
+    parent.send({
+        **fields, "block": block.decode(), "imported": IMPORTED, "server": os.getppid(), "argv": sys.argv,
+        "folder": os.getcwd(), "line": Path("/proc/self/cmdline").read_bytes().decode(), "masked": masked,
+        "values": {name: os.environ.get(name) for name in ("SIZE", "TF_CONFIG", "PYTEST_CURRENT_TEST")},
+        "drawn": [random.random(), np.random.rand()], "may_fork": may_fork(), "umask": os.umask(0),
+        "files": len(os.listdir("/proc/self/fd")), "threads": os.environ["OMP_NUM_THREADS"],
+    })
+    print("a word")
+    parent.receive()
+    os._exit(7)
+"""
+NAME = "a_module_as_long_as_those_of_our_roles"
+
+
+@pytest.fixture
+def begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Child]]:
+    (tmp_path / f"{NAME}.py").write_text(ROLE)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    children: list[Child] = []
+
+    def child(threads: int = 1, fds: tuple[int, ...] = ()) -> Child:
+        children.append(fork_server.child(NAME, f"worker {len(children)}", threads, fds))
+        return children[-1]
+
+    yield child
+    for each in children:
+        each.stop()
+
+
+def test_a_fork_is_as_a_process_of_its_own(
+    begun: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any
+) -> None:
+    monkeypatch.setenv("TF_CONFIG", "one")
+    first = begun()
+    first.send({"a": 1}, b"rows")
+    told = first.receive(30)
+    assert told["imported"] == told["server"] != os.getpid()
+    assert (told["a"], told["block"], told["folder"]) == (1, "rows", os.getcwd())
+    assert told["argv"] == [str(tmp_path / f"{NAME}.py")]
+    assert told["line"].count(NAME) == 1, "in the place of the server's own name"
+    assert told["may_fork"] and int(told["masked"], 16) == 0
+    assert told["files"] == 5, "its three, the line to its parent, and the listing: none of the server's"
+    monkeypatch.setenv("TF_CONFIG", "other")
+    second = begun()
+    second.send({})
+    after = second.receive(30)
+    assert after["server"] == told["server"]
+    assert (told["values"]["TF_CONFIG"], after["values"]["TF_CONFIG"]) == ("one", "other")
+    assert after["values"]["PYTEST_CURRENT_TEST"] == os.environ["PYTEST_CURRENT_TEST"]
+    assert all(a != b for a, b in zip(told["drawn"], after["drawn"])), "numbers of their own"
+    first.send({})
+    with pytest.raises(DiedError, match=rf"worker 0 \(pid {first.pid}\) ended with code 7"):
+        first.receive(30)
+    os.kill(second.pid, signal.SIGTERM)
+    with pytest.raises(DiedError, match=r"worker 1 .* was killed by SIGTERM"):
+        second.receive(30)
+
+
+def test_files_are_handed_on(begun: Any) -> None:
+    reading, writing = os.pipe()
+    child = begun(fds=(reading,))
+    os.close(reading)
+    os.write(writing, b"from here")
+    os.close(writing)
+    child.send({"reads": child.fds[0]})
+    assert child.receive(30)["read"] == "from here"
+
+
+def test_what_a_process_would_inherit_makes_another_server(
+    begun: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def told(**asked: Any) -> Any:
+        child = begun(**asked)
+        child.send({})
+        return child.receive(30)
+
+    first = begun()
+    first.send({})
+    found = [first.receive(30)]
+    monkeypatch.setenv("SIZE", "3")
+    found.append(told())
+    monkeypatch.chdir(tmp_path)
+    found += [told(), told(threads=2)]
+    mask = os.umask(0o27)
+    try:
+        found.append(told(threads=2))
+    finally:
+        os.umask(mask)
+    assert len({one["server"] for one in found}) == len(found)
+    assert [one["values"]["SIZE"] for one in found] == [None, "3", "3", "3", "3"]
+    assert [one["threads"] for one in found] == ["1", "1", "1", "2", "2"]
+    assert (found[2]["folder"], found[4]["umask"]) == (str(tmp_path), 0o27)
+    assert first.alive(), "and those before it go on"
+
+
+def test_the_end_of_a_server_is_that_of_its_forks_and_is_told(begun: Any) -> None:
+    child = begun()
+    child.send({})
+    server, fork = child.receive(30)["server"], psutil.Process(child.pid)
+    os.kill(server, signal.SIGTERM)
+    os.kill(server, signal.SIGINT)
+    other = begun()
+    other.send({})
+    assert other.receive(30)["server"] == server, "what is sent to all of a group does not end it"
+    os.kill(server, signal.SIGKILL)
+    with pytest.raises(DiedError, match="was killed by SIGKILL"):
+        child.receive(30)
+    until = time.monotonic() + 20
+    while not _has_ended(fork) and time.monotonic() < until:
+        time.sleep(0.01)
+    assert _has_ended(fork)
+    third = begun()
+    third.send({})
+    assert third.receive(30)["server"] != server
+
+
+def _has_ended(process: psutil.Process) -> bool:
+    """Whether or not its next parent has waited for it."""
+    try:
+        return bool(process.status() == psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return True
+
+
+def test_a_server_ends_when_nobody_asks_any_more(begun: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fork_server, "_IDLE_S", 0.2)
+    monkeypatch.setenv("SIZE", "of a server of its own")
+    child = begun()
+    child.send({})
+    server = psutil.Process(child.receive(30)["server"])
+    time.sleep(0.5)
+    assert child.alive(), "not while it has a fork"
+    child.stop()
+    server.wait(20)
+    child = begun()
+    child.send({})
+    assert child.receive(30)["server"] != server.pid
+
+
+def test_a_fork_that_fails_says_why(begun: Any, capfd: Any) -> None:
+    child = begun()
+    child.send({"raises": True})
+    with pytest.raises(DiedError, match="ended with code 1"):
+        child.receive(30)
+    said = capfd.readouterr().err
+    assert "ValueError: no room" in said and f"{NAME}.py" in said
+
+
+def test_a_module_that_cannot_be_imported_says_why(tmp_path: Path, begun: Any, capfd: Any) -> None:
+    (tmp_path / f"{NAME}.py").write_text("raise ImportError('no such library')")
+    child = begun()
+    with pytest.raises(DiedError, match="ended with code 1"):
+        child.receive(30)
+    assert "ImportError: no such library" in capfd.readouterr().err
+
+
+def test_who_has_threads_does_not_fork(tmp_path: Path, begun: Any) -> None:
+    """As a sitecustomize module may have begun some. Then each is a process of its own."""
+    more = "\nthreading.Thread(target=time.sleep, args=(60,), daemon=True).start()\n"
+    more += "if __name__ == '__main__':\n    main()\n"
+    (tmp_path / f"{NAME}.py").write_text(ROLE + more)
+    for _ in range(2):
+        child = begun()
+        child.send({})
+        told = child.receive(30)
+        assert told["imported"] == child.pid and told["server"] == os.getpid()
+
+
+def test_a_fork_of_this_process_has_a_server_of_its_own(begun: Any) -> None:
+    child = begun()
+    child.send({})
+    server, (reading, writing) = child.receive(30)["server"], os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        found = b"none"
+        try:
+            child = begun()
+            child.send({})
+            found = b"same" if child.receive(30)["server"] == server else b"other"
+            child.stop()
+        finally:
+            os.write(writing, found)
+            os._exit(0)
+    os.close(writing)
+    assert os.read(reading, 16) == b"other"
+    os.close(reading)
+    os.waitpid(pid, 0)
+    again = begun()
+    again.send({})
+    assert again.receive(30)["server"] == server
+
+
+def test_children_that_threads_begin_at_once_have_one_server(begun: Any) -> None:
+    found: list[int] = []
+
+    def one() -> None:
+        child = begun()
+        child.send({})
+        found.append(child.receive(30)["server"])
+
+    threads = [threading.Thread(target=one) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert len(found) == 4 and len(set(found)) == 1
