@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sparkflow_connectors.arrow_numpy import arrow_of, is_valid, numpy_of, texts
 from sparkflow_connectors.columns import Column
 from sparkflow_runtime.records import ready
 from sparkflow_runtime.records.fingerprints import fingerprints, fingerprints_of_numbers
@@ -46,7 +47,7 @@ def ids(column: Column, array: pa.Array) -> pa.Array:
     other: Any = -1
     if column.num_oov_buckets:
         other = (prints % np.uint64(column.num_oov_buckets)).astype(np.int64) + len(vocabulary.words)
-    return pa.array(np.where(known, found, other), mask=_nulls(array))
+    return arrow_of(np.where(known, found, other), _nulls(array))
 
 
 def _numbers(column: Column, array: pa.Array) -> np.ndarray | None:
@@ -55,18 +56,17 @@ def _numbers(column: Column, array: pa.Array) -> np.ndarray | None:
     if array.type == pa.uint64() or type(default) is not int or not -(2**63) <= default < 2**63:
         return None
     ready.wait()
-    array = array.cast(pa.int64())
-    return np.asarray((array.fill_null(default) if array.null_count else array).to_numpy())
+    return numpy_of(array.cast(pa.int64()), default)
 
 
 def _buckets(prints: np.ndarray, column: Column, array: pa.Array | None) -> pa.Array:
     """array: whose nulls are nulls."""
     found = (prints % np.uint64(column.hash_buckets)).astype(np.int64)
-    return pa.array(found, mask=None if array is None else _nulls(array))
+    return arrow_of(found, None if array is None else _nulls(array))
 
 
 def _nulls(array: pa.Array) -> np.ndarray | None:
-    return array.is_null().to_numpy(zero_copy_only=False) if array.null_count else None
+    return ~is_valid(array) if array.null_count else None
 
 
 def _as_bytes(value: Any) -> bytes:
@@ -81,7 +81,7 @@ class _Vocabulary:
     """
 
     def __init__(self, words: tuple[str, ...]):
-        self.words = pa.array(words, pa.large_binary())
+        self.words = texts(words, pa.large_binary())
         prints = _fingerprints(self.words)
         self._order = np.argsort(prints, kind="stable")
         self._sorted = np.append(prints[self._order], np.uint64(2**64 - 1))
@@ -101,8 +101,8 @@ class _Vocabulary:
             behind = behind[self._sorted[at[behind]] < prints[behind]]
         at = np.minimum(at, len(self.words) - 1)
         found = self._order[at]
-        same = pc.equal(self.words.take(pa.array(found)), array)
-        return found, pc.fill_null(same, False).to_numpy(zero_copy_only=False)
+        same = pc.equal(self.words.take(arrow_of(found)), array)
+        return found, numpy_of(same, False)
 
 
 @lru_cache(maxsize=16)

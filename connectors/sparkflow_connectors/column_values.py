@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sparkflow_connectors.arrow_numpy import is_valid, numpy_of
 from sparkflow_connectors.column_ids import default_of, ids, in_unit
 from sparkflow_connectors.column_types import INDICES, LENGTH, Source, is_list, is_text
 from sparkflow_connectors.columns import DENSE
@@ -38,21 +39,21 @@ def values_of(source: Source, array: pa.Array, where: Where) -> dict[str, np.nda
     Raises InvalidArgumentError on a null without a default, a list of another length, a number that does not fit.
     """
     if source.is_number and not array.null_count and array.type == source.arrow:  # of hundreds of columns, most
-        return {source.name: array.to_numpy()}
+        return {source.name: numpy_of(array)}
     array = plain_array(array)
     if source.is_vector and not is_list(array.type):
         return _vectors(source, array, where)
     if source.as_bytes:
         array = _as_lists(array)
     if not is_list(array.type):
-        values = _numpy(_filled(source, _leaf(source, array, where), where))
+        values = _filled(source, _leaf(source, array, where), where)
         return {source.name: values.reshape(len(values), *source.shape)}
     lists = _opened(source, array, where)
-    flat = _numpy(_values_of_rows(source, lists.values, lists.offsets, where))
+    flat = _values_of_rows(source, lists.values, lists.offsets, where)
     return _dense(source, flat, lists, where) if source.column.kind == DENSE else _variable(source, flat, lists, where)
 
 
-def _values_of_rows(source: Source, array: pa.Array, offsets: np.ndarray, where: Where) -> pa.Array:
+def _values_of_rows(source: Source, array: pa.Array, offsets: np.ndarray, where: Where) -> np.ndarray:
     """All the values of lists, without a null."""
 
     def of_row(value: int) -> str:
@@ -84,7 +85,7 @@ def _without_inner(source: Source, lists: Lists, size: int, where: Where) -> Lis
     inner = lists.values
     if not inner.null_count and pa.types.is_fixed_size_list(inner.type):
         return lists._replace(values=inner.flatten(), offsets=lists.offsets * size)
-    lengths = pc.fill_null(pc.list_value_length(inner), -1).to_numpy(zero_copy_only=False)
+    lengths = numpy_of(pc.list_value_length(inner), -1)
     if (lengths != size).any():
         at = int(np.argmax(lengths != size))
         row = where(int(np.searchsorted(lists.offsets, at, "right")) - 1)
@@ -99,7 +100,7 @@ def _without_inner(source: Source, lists: Lists, size: int, where: Where) -> Lis
 def _of_rows(source: Source, array: pa.Array, where: Where) -> Lists:
     valid = None
     if array.null_count:
-        valid = array.is_valid().to_numpy(zero_copy_only=False)
+        valid = is_valid(array)
         if source.column.default is None:
             raise null_refused(source.name, where(int(np.argmin(valid))), array.null_count)
     rows = len(array)
@@ -111,7 +112,7 @@ def _of_rows(source: Source, array: pa.Array, where: Where) -> Lists:
         offsets = np.zeros(rows + 1, np.int64)
         np.cumsum(lengths, out=offsets[1:])
         return Lists(array, offsets, valid)
-    offsets = array.offsets.to_numpy()
+    offsets = numpy_of(array.offsets)
     if valid is not None:  # a null row may have values behind it, which flatten leaves out
         lengths = np.where(valid, np.diff(offsets), 0)
         offsets = np.concatenate([[0], np.cumsum(lengths)])
@@ -183,18 +184,18 @@ def _padded(flat: np.ndarray, offsets: np.ndarray, width: int, pad: Any) -> np.n
 
 def _vectors(source: Source, array: pa.Array, where: Where) -> dict[str, np.ndarray]:
     """type 1: dense, all in `values`; type 0: sparse, `values` at `indices` of `size`."""
-    valid = array.is_valid().to_numpy(zero_copy_only=False)
+    valid = is_valid(array)
     if array.null_count and source.column.default is None:
         raise null_refused(source.name, where(int(np.argmin(valid))), array.null_count)
     kinds, sizes, indices, values = _of_vectors(array)
     (size,) = source.shape
-    dense = pc.fill_null(kinds, 1).to_numpy() == 1
+    dense = numpy_of(kinds, 1) == 1
     lengths, starts = _lengths(values), np.concatenate([[0], np.cumsum(_lengths(values))])
-    found = np.where(dense, lengths, pc.fill_null(sizes, 0).to_numpy())
+    found = np.where(dense, lengths, numpy_of(sizes, 0))
     if ((found != size) & valid).any():
         row = int(np.argmax((found != size) & valid))
         raise _of_wrong_size(source, found[row], where(row))
-    flat = _numpy(_values_of_rows(source, values.flatten(), starts, where))
+    flat = _values_of_rows(source, values.flatten(), starts, where)
     if dense.all() and valid.all() and source.column.kind == DENSE:
         return {source.name: flat.reshape(len(array), size)}
     column = np.arange(len(flat)) - np.repeat(starts[:-1], lengths)
@@ -239,7 +240,7 @@ def _indices(source: Source, lists: pa.Array, lengths: np.ndarray, size: int, wh
     wrong = _lengths(lists) != lengths
     found = np.zeros(0, np.int32)
     if not wrong.any():
-        found = pc.fill_null(lists.flatten(), -1).to_numpy()
+        found = numpy_of(lists.flatten(), -1)
         outside = (found < 0) | (found >= size)
         if outside.any():
             wrong[np.repeat(np.arange(len(lengths)), lengths)[outside]] = True
@@ -253,7 +254,7 @@ def _indices(source: Source, lists: pa.Array, lengths: np.ndarray, size: int, wh
 
 
 def _lengths(lists: pa.Array) -> np.ndarray:
-    return np.asarray(pc.fill_null(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False), np.int64)
+    return np.asarray(numpy_of(pc.list_value_length(lists), 0), np.int64)
 
 
 # ---------------------------------------------------------------------- values
@@ -303,13 +304,11 @@ def _first_refused(array: pa.Array, wanted: pa.DataType) -> int:
     return first
 
 
-def _filled(source: Source, array: pa.Array, where: Where) -> pa.Array:
-    if not array.null_count:
-        return array
-    if source.column.default is None:
-        row = int(np.flatnonzero(array.is_null().to_numpy(zero_copy_only=False))[0])
-        raise null_refused(source.name, where(row), array.null_count)
-    return array.fill_null(pa.scalar(source.column.default, array.type))
+def _filled(source: Source, array: pa.Array, where: Where) -> np.ndarray:
+    default = source.column.default
+    if array.null_count and default is None:
+        raise null_refused(source.name, where(int(np.argmin(is_valid(array)))), array.null_count)
+    return numpy_of(array, default)
 
 
 def null_refused(column: str, where: str, count: int) -> InvalidArgumentError:
@@ -317,8 +316,3 @@ def null_refused(column: str, where: str, count: int) -> InvalidArgumentError:
         f"Column {column!r} is null at {where} ({count} nulls in that batch). Drop or fill nulls, or give it a "
         f"default: Column({column!r}, default=...)"
     )
-
-
-def _numpy(array: pa.Array) -> np.ndarray:
-    kind = array.type
-    return array.to_numpy(zero_copy_only=not (pa.types.is_boolean(kind) or is_text(kind)))

@@ -6,6 +6,8 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from sparkflow_connectors.arrow_numpy import arrow_of, is_valid
+
 _EXACT, _MOST_SCALE = 1 << 53, 22  # whole numbers and powers of ten up to these are doubles themselves
 
 
@@ -14,8 +16,8 @@ def doubles(array: pa.Array) -> pa.Array:
     digits = _digits(array) if pa.types.is_decimal128(array.type) and 0 <= array.type.scale <= _MOST_SCALE else None
     if digits is None:
         return array.cast(pa.string()).cast(pa.float64())
-    valid = array.is_valid().to_numpy(zero_copy_only=False) if array.null_count else None
-    return pa.array(digits / 10.0**array.type.scale, mask=None if valid is None else ~valid)
+    missing = ~is_valid(array) if array.null_count else None
+    return arrow_of(digits / 10.0**array.type.scale, missing)
 
 
 def for_integers(array: pa.Array) -> pa.Array:
@@ -32,6 +34,6 @@ def _digits(array: pa.Array) -> np.ndarray | None:
     words = np.frombuffer(array.buffers()[1], np.int64)[2 * array.offset : 2 * (array.offset + len(array))]
     low, high = words[::2], words[1::2]
     fits = (low >> 63 == high) & (low <= _EXACT) & (low >= -_EXACT)
-    if not fits.all() and not (fits | array.is_null().to_numpy(zero_copy_only=False)).all():
+    if not fits.all() and not (fits | ~is_valid(array)).all():
         return None
     return low

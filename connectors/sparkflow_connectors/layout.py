@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from sparkflow_connectors.arrow_numpy import arrow_of, numpy_of
 from sparkflow_connectors.schema import Columns
 from sparkflow_connectors.uncached import Uncached
 from sparkflow_runtime.wire.dtypes import DType
@@ -92,14 +93,14 @@ class Layout(Uncached):
     def batch(self, block: Block) -> pa.RecordBatch:
         """The block's memory as a record batch; booleans are bytes there."""
         arrays = [
-            _wrapped(pa.array(_plain(a).reshape(-1)), c.shape) for a, c in zip(block, self.components, strict=True)
+            _wrapped(arrow_of(_plain(a).reshape(-1)), c.shape) for a, c in zip(block, self.components, strict=True)
         ]
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
     def block(self, batch: pa.RecordBatch) -> Block:
         """Undoes `batch`, without a copy."""
         return [
-            _unwrapped(column).to_numpy().view(c.dtype.np).reshape(-1, *c.shape)
+            numpy_of(_unwrapped(column)).view(c.dtype.np).reshape(-1, *c.shape)
             for column, c in zip(batch.columns, self.components, strict=True)
         ]
 

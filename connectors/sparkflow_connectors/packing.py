@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from sparkflow_connectors.arrow_numpy import is_valid, numpy_of
 from sparkflow_connectors.column_values import null_refused
 from sparkflow_connectors.schema import Columns, arrays, check_batch
 from sparkflow_runtime.wire import dtypes
@@ -64,9 +65,9 @@ class Block:
                 f"Packed column {name!r} has {len(flat)} values in {len(packed)} rows, where each row has {width}"
             )
         if flat.null_count:
-            row, column = divmod(int(np.flatnonzero(flat.is_null().to_numpy(zero_copy_only=False))[0]), width)
+            row, column = divmod(int(np.argmin(is_valid(flat))), width)
             raise null_refused(self.names[column], f"row {first_row + row} of its partition", flat.null_count)
-        return flat.to_numpy(zero_copy_only=True).view(self.dtype).reshape(-1, width)
+        return numpy_of(flat).view(self.dtype).reshape(-1, width)
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sparkflow_connectors.arrow_numpy import arrow_of, numpy_of
+
 _VIEWS = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
 
 
@@ -90,12 +92,12 @@ def plain_column(column: pa.ChunkedArray) -> pa.Array:
 
 
 def _listed(views: pa.Array, wanted: pa.DataType) -> pa.Array:
-    lengths = pc.fill_null(pc.list_value_length(views), 0).to_numpy(zero_copy_only=False)
+    lengths = numpy_of(pc.list_value_length(views), 0)
     values = views.flatten()
     values = values if values.type == wanted.value_type else values.cast(wanted.value_type)
     kind, offset = (pa.ListArray, np.int32) if pa.types.is_list(wanted) else (pa.LargeListArray, np.int64)
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(offset)
-    return kind.from_arrays(offsets, values, type=wanted, mask=views.is_null() if views.null_count else None)
+    return kind.from_arrays(arrow_of(offsets), values, type=wanted, mask=views.is_null() if views.null_count else None)
 
 
 def plain_batch(batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
+from sparkflow_connectors.arrow_numpy import arrow_of
 from sparkflow_runtime.wire.dtypes import DType
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
@@ -43,7 +44,10 @@ def column(name: str, values: np.ndarray, kind: pa.DataType, what: str = "Predic
         leaf = leaf.value_type
     flat = np.ascontiguousarray(values).reshape(-1)
     try:
-        found = pa.array(flat if flat.dtype == object else flat.astype(leaf.to_pandas_dtype(), copy=False), leaf)
+        if flat.dtype == object:
+            found = pa.array(flat, leaf)
+        else:
+            found = arrow_of(flat.astype(leaf.to_pandas_dtype(), copy=False))
     except pa.ArrowInvalid as error:
         raise InvalidArgumentError(
             f"{what} {name!r} has bytes that are no UTF-8 ({error}): encode them in the graph, such as by "
@@ -61,5 +65,5 @@ def _listed(flat: pa.Array, shape: tuple[int, ...], kind: pa.DataType) -> pa.Arr
     for depth in range(len(kinds), 0, -1):
         lists = int(np.prod(shape[:depth], dtype=np.int64))
         offsets = np.arange(lists + 1, dtype=np.int32) * np.int32(shape[depth])
-        flat = pa.ListArray.from_arrays(offsets, flat, type=kinds[depth - 1])
+        flat = pa.ListArray.from_arrays(arrow_of(offsets), flat, type=kinds[depth - 1])
     return flat

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from sparkflow_connectors import record_sequences
+from sparkflow_connectors.arrow_numpy import arrow_of
 from sparkflow_connectors.record_types import (
     BYTE_ARRAY,
     EXAMPLE,
@@ -194,7 +195,7 @@ def _values(
     null = missing if missing is not None and missing.any() else None
     if null is not None and values.dtype == np.int64:  # what was never read may be any number
         values = np.where(null, 0, values)
-    return typed(pa.array(values, mask=null), dtype, name)
+    return typed(arrow_of(values, null), dtype, name)
 
 
 def _text_array(

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sparkflow_connectors.arrow_numpy import is_valid, numpy_of
 from sparkflow_connectors.record_types import depth_of
 from sparkflow_connectors.record_values import feature, flat
 from sparkflow_runtime.records.example_encode import (
@@ -46,7 +47,7 @@ def _list(name: str, array: pa.Array) -> Feature:
     if features.null_count or features.flatten().null_count:
         raise InvalidArgumentError(f"column {name!r}: a null inside a list cannot be in a feature")
     offsets = np.zeros(len(array) + 1, np.int64)
-    np.cumsum(pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False), out=offsets[1:])
+    np.cumsum(numpy_of(pc.list_value_length(array), 0), out=offsets[1:])
     data, ends = feature_messages(feature(name, features), len(features))
-    present = None if not array.null_count else np.asarray(array.is_valid())
+    present = None if not array.null_count else is_valid(array)
     return Feature(name.encode(), MESSAGES, data, offsets, present, ends)

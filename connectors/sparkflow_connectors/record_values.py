@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sparkflow_connectors.arrow_numpy import arrow_of, is_valid, numpy_of
 from sparkflow_connectors.record_types import is_list, kind_of
 from sparkflow_runtime.records.example import BYTES_LIST, INT64_LIST, KIND_NAMES
 from sparkflow_runtime.records.example_encode import Feature
@@ -125,12 +126,13 @@ def null_where_none_may_be(
 
 def feature(name: str, array: pa.Array) -> Feature:
     """A column of values or of lists. Raises InvalidArgumentError on a null inside a list."""
-    present = None if not array.null_count else np.asarray(array.is_valid())
+    present = None if not array.null_count else is_valid(array)
+    lengths: np.ndarray | None
     if is_list(array.type):
-        lengths = pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False)
+        lengths = numpy_of(pc.list_value_length(array), 0)
         values = array.flatten()
         if values.null_count:
-            row = int(np.searchsorted(np.cumsum(lengths), np.flatnonzero(~np.asarray(values.is_valid()))[0], "right"))
+            row = int(np.searchsorted(np.cumsum(lengths), np.argmin(is_valid(values)), "right"))
             raise InvalidArgumentError(
                 f"column {name!r}: row {row} of the batch has a null inside its list, which a feature cannot hold"
             )
@@ -153,7 +155,7 @@ def numbers(values: pa.Array, kind: int, name: str) -> np.ndarray:
         if pa.types.is_date32(values.type) or pa.types.is_time32(values.type):
             values = values.cast(pa.int32())
         values = cast(values, pa.int64(), name)
-        return np.ascontiguousarray(values.to_numpy(zero_copy_only=False), np.int64)
+        return np.ascontiguousarray(numpy_of(values), np.int64)
     if pa.types.is_decimal(values.type):
         values = values.cast(pa.float64())
         if len(values) and not (largest := float(pc.max(pc.abs(values)).as_py())) <= float(np.finfo(np.float32).max):
@@ -161,7 +163,7 @@ def numbers(values: pa.Array, kind: int, name: str) -> np.ndarray:
                 f"column {name!r}: {largest:g} is more than a feature holds, and a decimal is not infinite"
             )
     with np.errstate(over="ignore"):  # what is too large for 32 bits is infinite there
-        return np.ascontiguousarray(values.to_numpy(zero_copy_only=False), np.float32)
+        return np.ascontiguousarray(numpy_of(values), np.float32)
 
 
 def cast(values: pa.Array, dtype: pa.DataType, name: str) -> pa.Array:
@@ -219,5 +221,5 @@ def lists_of(lengths: np.ndarray, values: pa.Array, missing: np.ndarray | None, 
     """A list array; field: of the values."""
     offsets = np.zeros(len(lengths) + 1, np.int32)
     np.cumsum(lengths, out=offsets[1:])
-    mask = pa.array(missing) if missing is not None and missing.any() else None
-    return pa.ListArray.from_arrays(offsets, values, type=pa.list_(field.with_type(values.type)), mask=mask)
+    mask = arrow_of(missing) if missing is not None and missing.any() else None
+    return pa.ListArray.from_arrays(arrow_of(offsets), values, type=pa.list_(field.with_type(values.type)), mask=mask)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from sparkflow_connectors.arrow_numpy import is_valid
 from sparkflow_connectors.column_types import Source, Tensor, show
 from sparkflow_connectors.column_values import values_of
 from sparkflow_connectors.columns import Asked, Column, asked
@@ -171,7 +172,7 @@ def check_keys(batch: pa.RecordBatch | pa.Table, keys: Mapping[str, str | None],
     """
     for what, name in keys.items():
         if name is not None and (column := batch.column(name)).null_count:
-            row = first_row + int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])
+            row = first_row + int(np.argmin(is_valid(column)))
             raise InvalidArgumentError(f"{what}: column {name!r} is null at row {row}. Drop or fill such rows")
 
 
@@ -201,7 +202,7 @@ def check_batch(batch: pa.RecordBatch, columns: Columns, first_row: int) -> None
     for (name, source), place in zip(columns.read.items(), _places(batch.schema, columns), strict=True):
         column = batch.column(place)
         if column.null_count and source.column.default is None:
-            row = first_row + int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])
+            row = first_row + int(np.argmin(is_valid(column)))
             what = "label" if name == columns.label else "feature"
             raise InvalidArgumentError(
                 f"Column {name!r} ({what}) is null at row {row} of its partition ({column.null_count} nulls in "

@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import numpy as np
 import pyarrow as pa
 from pyspark import BarrierTaskContext
 from pyspark.sql import DataFrame, SparkSession
@@ -21,6 +22,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from sparkflow_connectors import files, launch
+from sparkflow_connectors.arrow_numpy import arrow_of, texts
 from sparkflow_connectors.columns import Column
 from sparkflow_connectors.job import Job, check_switch, check_whole, job_of
 from sparkflow_connectors.layout import Piece
@@ -323,7 +325,8 @@ def _task(job: Job, source: Source) -> Any:
         with _threads(job.threads):
             partition = OwnPartition(job.plan(rank), job.layout, source.pieces(job, rank, _sent(batches)))
             result = role(job, partition, rank, host, context.allGather)
-        yield pa.RecordBatch.from_pydict({"rank": pa.array([rank], pa.int32()), "result": [json.dumps(result)]})
+        found = arrow_of(np.array([rank], np.int32)), texts([json.dumps(result)], pa.string())
+        yield pa.RecordBatch.from_arrays(list(found), ["rank", "result"])
 
     return run
 

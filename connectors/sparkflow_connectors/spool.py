@@ -112,7 +112,8 @@ class _Writer:
     def __init__(self, fd: int, schema: pa.Schema):
         self._sink = pa.OSFile(f"/dev/fd/{fd}", "wb")
         self._stream = pa.ipc.new_stream(self._sink, schema)
-        self._stream.write_batch(pa.RecordBatch.from_pylist([], schema))  # the schema goes out with the first batch
+        none = [pa.nulls(0, field.type) for field in schema]
+        self._stream.write_batch(pa.RecordBatch.from_arrays(none, schema=schema))  # the schema goes out with the first
 
     def write(self, batch: pa.RecordBatch) -> tuple[int, int]:
         """(offset, bytes) of the batch's message."""

@@ -8,6 +8,7 @@ from urllib.parse import quote
 import numpy as np
 import pyarrow as pa
 
+from sparkflow_connectors.arrow_numpy import numpy_of
 from sparkflow_connectors.tfrecord_paths import NULL_PARTITION
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
@@ -20,7 +21,7 @@ def groups_of(columns: list[pa.Array]) -> tuple[list[tuple[Any, ...]], np.ndarra
     codes = np.zeros(len(columns[0]), np.int64)
     for column in columns:
         coded = column.dictionary_encode("encode")
-        codes = codes * (len(coded.dictionary) + 1) + coded.indices.to_numpy()
+        codes = codes * (len(coded.dictionary) + 1) + numpy_of(coded.indices)
         _, codes = np.unique(codes, return_inverse=True)  # small numbers again, whatever the number of columns
     _, first, of_row = np.unique(codes, return_index=True, return_inverse=True)
     return [tuple(_value(column, i) for column in columns) for i in first.tolist()], of_row
