@@ -20,7 +20,7 @@ from contextlib import suppress
 from types import ModuleType
 from typing import Any
 
-from sparkflow_connectors.processes import call_itself, die_with_parent, run_fork
+from sparkflow_connectors.processes import call_itself, die_with_parent, fork, run_fork
 
 _MOST_FILES = 64
 # It ends by its line, or with its parent: what is sent to a whole group is for its forks to hear, which a death of its
@@ -88,7 +88,7 @@ class _Server:
                 return {"errno": errno.EMFILE}
             module = importlib.import_module(told["module"])
             if threading.active_count() > 1:
-                return {"refused": f"threads: {threading.enumerate()}"}
+                return {"refused": "threads"}
             pid = self._forked(module, told["environment"], files)
             kept = files[2]
             self._living[pid] = kept
@@ -96,7 +96,7 @@ class _Server:
         except OSError as error:
             return {"errno": error.errno}
         except Exception as error:  # a module may raise anything; who runs it by itself is told of it
-            return {"refused": repr(error)}
+            return {"refused": repr(error)[:1000]}
         finally:
             for fd in files:
                 if fd != kept:
@@ -105,7 +105,7 @@ class _Server:
     def _forked(self, module: ModuleType, environment: dict[str, str | None], files: list[int]) -> int:
         gc.freeze()  # see processes.py
         stdin, stdout, status, stderr = files[:4]
-        pid = os.fork()
+        pid = fork()
         if pid == 0:
             os.dup2(stderr, 2)
             theirs = stderr, status, *self._living.values(), *self._ends
@@ -115,6 +115,7 @@ class _Server:
     def _begin(self, module: ModuleType, environment: dict[str, str | None]) -> None:
         """In the fork: nothing tells it from a process of its own."""
         self._line.detach()  # its number is the standard input's now
+        importlib.invalidate_caches()  # the user's modules may be newer than the imports
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         for name, value in environment.items():

@@ -20,6 +20,7 @@ import sys
 import threading
 import time
 import traceback
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -46,7 +47,10 @@ class Child:
         command, pipe = [sys.executable, "-m", module], subprocess.PIPE
         environment = child_environment(threads) | ({} if gpus else {"CUDA_VISIBLE_DEVICES": ""})
         with interrupts_held():
-            self._hold(subprocess.Popen(command, stdin=pipe, stdout=pipe, env=environment, pass_fds=pass_fds))
+            process = subprocess.Popen(
+                command, stdin=pipe, stdout=pipe, stderr=stderr(), env=environment, pass_fds=pass_fds
+            )
+        self._hold(process)
 
     def _hold(self, process: subprocess.Popen[bytes] | Forked) -> None:
         self._process, self.pid = process, process.pid
@@ -193,7 +197,7 @@ class _Fork(Forked):
         sys.stdout.flush()
         sys.stderr.flush()
         (to_read, to_write), (out_read, out_write) = os.pipe(), os.pipe()
-        pid = os.fork()
+        pid = fork()
         if pid == 0:
             run_fork(main, to_read, out_write, (to_write, out_read))
         os.close(to_read)
@@ -208,6 +212,13 @@ class _Fork(Forked):
         return os.waitstatus_to_exitcode(status) if pid else None
 
 
+def fork() -> int:
+    """`os.fork()`, which warns of libraries' threads (from Python 3.12 on): those see to that themselves."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return os.fork()
+
+
 def run_fork(main: Callable[[], None], stdin: int, stdout: int, theirs: Sequence[int]) -> None:
     """The forked side, to its end: nothing of what its parent would do at its own end is done here."""
     code = 1
@@ -217,13 +228,23 @@ def run_fork(main: Callable[[], None], stdin: int, stdout: int, theirs: Sequence
             os.close(fd)
         for fd in theirs:
             os.close(fd)
-        main()
-        code = 0
-    except BaseException:
-        traceback.print_exc()
-    finally:
+        try:
+            main()
+            code = 0
+        except BaseException:
+            traceback.print_exc()
         sys.stderr.flush()
+    finally:  # though the standard error takes nothing
         os._exit(code)
+
+
+def stderr() -> int | None:
+    """What a child's standard error is to be, as Popen has it. Where this process was started with none, that number
+    is the next file's that it opens."""
+    try:
+        return None if os.get_inheritable(2) else subprocess.DEVNULL
+    except OSError:
+        return subprocess.DEVNULL
 
 
 @contextlib.contextmanager

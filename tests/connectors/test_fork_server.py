@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ import psutil
 import pytest
 
 from sparkflow_connectors import fork_server
-from sparkflow_connectors.processes import Child, DiedError
+from sparkflow_connectors.processes import Child, DiedError, fork
 
 ROLE = """
 import os, random, sys, threading, time
@@ -29,8 +30,12 @@ IMPORTED = os.getpid()
 def main():
     parent = Parent()
     fields, block = parent.receive()
+    if "silent" in fields:
+        sys.stderr = None
     if "raises" in fields:
         raise ValueError("no room")
+    if "imports" in fields:
+        fields["found"] = __import__(fields["imports"]).VALUE
     if "reads" in fields:
         with os.fdopen(fields["reads"]) as file:
             fields["read"] = file.read()
@@ -242,3 +247,33 @@ def test_children_that_threads_begin_at_once_have_one_server(begun: Any) -> None
     for thread in threads:
         thread.join(30)
     assert len(found) == 4 and len(set(found)) == 1
+
+
+def _told(child: Child, **fields: Any) -> Any:
+    child.send(fields)
+    return child.receive(30)
+
+
+def test_a_fork_that_cannot_say_why_it_failed(begun: Any, tmp_path: Path) -> None:
+    (tmp_path / f"{NAME}.py").write_text(f"{ROLE}\nimport atexit\natexit.register(Path(r'{tmp_path}/end').touch)\n")
+    child = begun()
+    child.send({"raises": True, "silent": True})
+    with pytest.raises(DiedError, match="ended with code 1"):
+        child.receive(30)
+    assert not (tmp_path / "end").exists(), "the end of its server's"
+
+
+def test_a_module_that_is_newer_than_the_server(begun: Any, tmp_path: Path) -> None:
+    """Though the folder's time does not tell, as on a file system of whole seconds."""
+    time_ns = tmp_path.stat().st_mtime_ns
+    begun()
+    (tmp_path / "a_new_module.py").write_text("VALUE = 3")
+    os.utime(tmp_path, ns=(time_ns, time_ns))
+    assert _told(begun(), imports="a_new_module")["found"] == 3
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_fork_does_not_warn_of_threads_of_libraries(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python 3.12 does, whatever they are, and shows it where the main module forks."""
+    monkeypatch.setattr(os, "fork", lambda: warnings.warn("threads", DeprecationWarning, stacklevel=2) or 5)
+    assert fork() == 5
