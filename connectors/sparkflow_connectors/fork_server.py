@@ -2,12 +2,15 @@
 
 The first role that this process wants begins it. It ends a few seconds after the last of its forks, and with this
 process. A fork has what a new process would inherit; where that is no longer the same, another server takes the place
-of this one. Nothing of the user's is in it: a fork reads its job as a process of its own does.
+of this one, or stands beside it while it has forks. Nothing of the user's is in it: a fork reads its job as a process
+of its own does.
 """
 
 from __future__ import annotations
 
+import errno
 import json
+import math
 import os
 import resource
 import signal
@@ -15,6 +18,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from functools import partial
@@ -22,10 +26,11 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
-from sparkflow_connectors.processes import START_TIMEOUT_S, Child, Forked, child_environment, interrupts_held
+from sparkflow_connectors.processes import START_TIMEOUT_S, Child, Forked, child_environment, interrupts_held, stderr
 
 _PROCESS = "sparkflow_connectors.fork_server_process"
 _IDLE_S = 5.0  # after its last fork
+_TOLD_S = 5.0  # in which the end of a fork that was killed is told
 _FREE = ("PYTEST_CURRENT_TEST", "TF_CONFIG", "COLUMNS", "LINES")  # change often, and no import looks at them
 
 
@@ -39,37 +44,38 @@ def child(module: str, name: str, threads: int, pass_fds: Sequence[int] = ()) ->
 
 
 class _Servers:
-    """The one of this process."""
+    """Those of this process: one, or one of each kind while trainings of several kinds run at once."""
 
     def __init__(self) -> None:
-        self.forget()
+        self._all: list[_Server] = []
+        self._lock = threading.Lock()
 
     def forget(self) -> None:
-        self._lock = threading.Lock()
-        self._now: _Server | None = None
+        for server in self._all:
+            server.close()
+        self.__init__()  # type: ignore[misc]
 
     def child(self, module: str, name: str, environment: Mapping[str, str], fds: Sequence[int]) -> Child | None:
         """None where none can be forked."""
-        with self._lock:
+        with suppress(OSError):
+            kind = _kind(environment)
             try:
-                kind = _kind(environment)
-                if self._now is not None and self._now.kind != kind:
-                    self._end()
-                if self._now is not None:
-                    try:
-                        return self._now.child(module, name, environment, fds)
-                    except OSError:  # it has just ended
-                        self._end()
-                self._now = _Server(environment, kind)
-                return self._now.child(module, name, environment, fds)
-            except OSError:
-                self._end()
-                return None
+                return self._of(kind, environment).child(module, name, environment, fds)
+            except ConnectionError:  # it has just ended
+                return self._of(kind, environment).child(module, name, environment, fds)
+        return None
 
-    def _end(self) -> None:
-        if self._now is not None:
-            self._now.close()
-        self._now = None
+    def _of(self, kind: tuple[Any, ...], environment: Mapping[str, str]) -> _Server:
+        """Raises OSError where it cannot be started."""
+        with self._lock:
+            for server in [*self._all]:
+                if server.closed() or (server.kind != kind and not server.is_busy()):
+                    server.close()
+                    self._all.remove(server)
+                elif server.kind == kind:
+                    return server
+            self._all.append(_Server(environment, kind))
+            return self._all[-1]
 
 
 def _kind(environment: Mapping[str, str]) -> tuple[Any, ...]:
@@ -88,24 +94,31 @@ class _Server:
     def __init__(self, environment: Mapping[str, str], kind: tuple[Any, ...]):
         """Raises OSError where it cannot be started."""
         self.kind = kind
+        self._lock, self._hangs, self._forks = threading.Lock(), False, list[_Served]()
         self._line, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._line.settimeout(START_TIMEOUT_S)
-        begun: SimpleQueue[OSError | None] = SimpleQueue()
+        begun: SimpleQueue[Exception | None] = SimpleQueue()
         work = partial(self._host, [sys.executable, "-m", _PROCESS, str(_IDLE_S)], theirs, environment, begun)
-        threading.Thread(target=work, name="fork server", daemon=True).start()
+        try:
+            threading.Thread(target=work, name="fork server", daemon=True).start()
+        except RuntimeError:
+            theirs.close()
+            begun.put(OSError(errno.EAGAIN, "No more threads"))
         if (error := begun.get()) is not None:
             self.close()
             raise error
 
     @staticmethod
     def _host(
-        command: list[str], theirs: socket.socket, environment: Mapping[str, str], begun: SimpleQueue[OSError | None]
+        command: list[str], theirs: socket.socket, environment: Mapping[str, str], begun: SimpleQueue[Exception | None]
     ) -> None:
         """A thread that lives as long as the server does, which would end with it."""
         try:
             with theirs, interrupts_held():
-                process = subprocess.Popen(command, stdin=theirs.fileno(), stdout=subprocess.DEVNULL, env=environment)
-        except OSError as error:
+                process = subprocess.Popen(
+                    command, stdin=theirs.fileno(), stdout=subprocess.DEVNULL, stderr=stderr(), env=environment
+                )
+        except Exception as error:  # such as of a path that the system cannot spell
             begun.put(error)
             return
         begun.put(None)
@@ -113,26 +126,51 @@ class _Server:
 
     def child(self, module: str, name: str, environment: Mapping[str, str], fds: Sequence[int]) -> Child | None:
         """Waits until the server has imported the module. None where it cannot, or has threads and may not fork. Raises
-        OSError where it has ended, or there may be no more processes or files."""
+        ConnectionError where it has ended, another OSError where it hangs, or there may be no more processes or files.
+        """
         with ExitStack() as theirs, ExitStack() as ours:
-            pipes = [os.pipe() for _ in range(3)]
-            for number, (reading, writing) in enumerate(pipes):
+            pipes = []
+            for number in range(3):
+                reading, writing = os.pipe()
                 theirs.callback(os.close, writing if number else reading)
                 ours.callback(os.close, reading if number else writing)
+                pipes.append((reading, writing))
             (stdin, to_write), (out, stdout), (status, to_tell) = pipes
+            told_on = 2
+            if stderr() is not None:
+                theirs.callback(os.close, told_on := os.open(os.devnull, os.O_RDWR))
             free = {n: environment.get(n) for n in _FREE}
-            files = [stdin, stdout, to_tell, 2, *fds]
-            asked = {"module": module, "environment": free, "files": len(files)}
-            socket.send_fds(self._line, [json.dumps(asked).encode()], files)
-            if not (answer := self._line.recv(1 << 16)):
-                raise BrokenPipeError("The fork server has ended")
-            told = json.loads(answer)
+            files = [stdin, stdout, to_tell, told_on, *fds]
+            told = self._ask({"module": module, "environment": free, "files": len(files)}, files)
             if "refused" in told:
                 return None
             if "errno" in told:
                 raise OSError(told["errno"], os.strerror(told["errno"]))
             ours.pop_all()
-            return _ServedChild(name, _Served(told["pid"], to_write, out, status), told["files"])
+            self._forks.append(served := _Served(told["pid"], to_write, out, status))
+            return _ServedChild(name, served, told["files"])
+
+    def _ask(self, asked: dict[str, Any], files: Sequence[int]) -> dict[str, Any]:
+        with self._lock:
+            if self.closed():  # as another thread waited with us
+                raise TimeoutError("The fork server hangs") if self._hangs else BrokenPipeError("It has ended")
+            try:
+                socket.send_fds(self._line, [json.dumps(asked).encode()], files)
+                if not (answer := self._line.recv(1 << 16)):
+                    raise BrokenPipeError("The fork server has ended")
+            except BaseException as error:  # who asks next must not get this one's answer
+                self._hangs = isinstance(error, TimeoutError)
+                self.close()
+                raise
+            return dict(json.loads(answer))
+
+    def is_busy(self) -> bool:
+        """Whether it has forks, or is about to have one."""
+        self._forks = [fork for fork in self._forks if fork.poll() is None]
+        return bool(self._forks) or self._lock.locked()
+
+    def closed(self) -> bool:
+        return self._line.fileno() < 0
 
     def close(self) -> None:
         """It ends after the last of its forks."""
@@ -145,14 +183,20 @@ class _Served(Forked):
     def __init__(self, pid: int, stdin: int, stdout: int, status: int):
         """status: where the server writes its exit code."""
         super().__init__(pid, stdin, stdout)
-        self._status = status
+        self._status, self._killed_s = status, math.inf
         os.set_blocking(status, False)
+
+    def kill(self) -> None:
+        self._killed_s = min(self._killed_s, time.monotonic())
+        super().kill()
 
     def _look(self) -> int | None:
         try:
             told = os.read(self._status, 16)
         except BlockingIOError:
-            return None
+            if time.monotonic() - self._killed_s < _TOLD_S:
+                return None
+            told = b""  # the server is stopped; nothing outlives SIGKILL
         os.close(self._status)
         if told:
             return int(told)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import psutil
 import pytest
@@ -47,6 +50,7 @@ def main():
         "values": {name: os.environ.get(name) for name in ("SIZE", "TF_CONFIG", "PYTEST_CURRENT_TEST")},
         "drawn": [random.random(), np.random.rand()], "may_fork": may_fork(), "umask": os.umask(0),
         "files": len(os.listdir("/proc/self/fd")), "threads": os.environ["OMP_NUM_THREADS"],
+        "said_to": os.readlink("/proc/self/fd/2"),
     })
     print("a word")
     parent.receive()
@@ -252,6 +256,93 @@ def test_children_that_threads_begin_at_once_have_one_server(begun: Any) -> None
 def _told(child: Child, **fields: Any) -> Any:
     child.send(fields)
     return child.receive(30)
+
+
+def test_trainings_of_two_kinds_at_once_have_a_server_each(begun: Any) -> None:
+    found = [_told(begun(threads=threads))["server"] for threads in (1, 2, 1, 2)]
+    assert found[:2] == found[2:] and found[0] != found[1]
+
+
+def test_what_the_system_cannot_start_says_so(begun: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As it begins in a thread, which nobody would hear of."""
+    monkeypatch.setattr("sys.path", [*sys.path, "no\0path"])
+    with pytest.raises(ValueError, match="null byte"):
+        begun()
+
+
+def test_no_more_threads(begun: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SIZE", "of no server so far")
+    start = threading.Thread.start
+
+    def refuse(thread: threading.Thread) -> None:
+        if thread.name == "fork server":
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    with pytest.raises(DiedError):  # a process of its own, where the module has no main part
+        begun().receive(30)
+
+
+def test_no_more_files_in_between(begun: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun()
+    before, pipe, made = len(os.listdir("/proc/self/fd")), os.pipe, list[int]()
+
+    def limited() -> tuple[int, int]:
+        made.append(1)
+        if len(made) == 3:
+            raise OSError(errno.EMFILE, "Too many open files")
+        return pipe()
+
+    monkeypatch.setattr(os, "pipe", limited)
+    begun().stop()
+    assert len(made) > 3 and len(os.listdir("/proc/self/fd")) == before
+
+
+def test_a_fork_of_a_server_that_is_stopped_can_be_killed(begun: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fork_server, "_TOLD_S", 0.1)
+    monkeypatch.setenv("SIZE", "of one that is stopped")
+    child = begun()
+    server = _told(child)["server"]
+    os.kill(server, signal.SIGSTOP)
+    try:
+        child.kill()
+        assert psutil.Process(child.pid).status() == psutil.STATUS_ZOMBIE
+    finally:
+        os.kill(server, signal.SIGKILL)
+
+
+def test_a_server_that_hangs_is_waited_for_once(begun: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    late = f"\nif __name__ == '__main__':\n    main()\nwhile not os.path.exists({str(tmp_path / 'over')!r}):\n"
+    (tmp_path / f"{NAME}.py").write_text(ROLE + late + "    time.sleep(0.05)\n")
+    monkeypatch.setattr(fork_server, "START_TIMEOUT_S", 0.5)
+    monkeypatch.setattr(subprocess, "Popen", _Popen)
+    _Popen.modules.clear()
+    threads = [threading.Thread(target=begun) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    (tmp_path / "over").touch()
+    assert sorted(_Popen.modules) == [NAME] * 3 + [fork_server._PROCESS]
+
+
+class _Popen(subprocess.Popen[bytes]):
+    modules: ClassVar[list[str]] = []
+
+    def __init__(self, command: list[str], **options: Any):
+        self.modules.append(command[2])
+        super().__init__(command, **options)
+
+
+def test_a_file_that_took_the_number_of_the_standard_error_is_no_forks(begun: Any, capfd: Any) -> None:
+    """As where it was closed when this process began: the next file has its number."""
+    os.set_inheritable(2, False)
+    try:
+        assert _told(begun())["said_to"] == os.devnull
+    finally:
+        os.set_inheritable(2, True)
+    assert _told(begun())["said_to"] == os.readlink("/proc/self/fd/2")
 
 
 def test_a_fork_that_cannot_say_why_it_failed(begun: Any, tmp_path: Path) -> None:
