@@ -15,6 +15,7 @@ from sparkflow.framework.registry import op
 from sparkflow.framework.shapes import Dims
 from sparkflow.framework.sparse_tensor import SparseTensor, SparseTensorValue
 from sparkflow.ops import array_rules, rules
+from sparkflow.ops.elementwise import of_ragged_too
 from sparkflow_runtime.wire import dtypes
 from sparkflow_runtime.wire.attrs import Shape
 from sparkflow_runtime.wire.errors import InvalidArgumentError
@@ -35,6 +36,7 @@ def _default_fits(op: Operation) -> Dims:
     return op.attrs["shape"].dims
 
 
+@of_ragged_too
 def identity(input: Any, name: str | None = None) -> Any:
     """The same value under another name; of a SparseTensor or IndexedSlices, one of the same parts."""
     if isinstance(input, SparseTensor):
@@ -112,6 +114,7 @@ def shape_n(input: Any, out_type: Any = None, name: str | None = None) -> list[T
     return apply_op("ShapeN", [tensors], {"out_type": dtypes.as_dtype(out_type or type_of_sizes(*tensors))}, name)
 
 
+@of_ragged_too
 def size(input: Any, name: str | None = None, out_type: Any = None) -> Tensor:
     """The number of elements, those of a sparse tensor that are not there too; a constant where it is known
     statically. out_type: int32 unless a number that is known statically needs int64."""
@@ -125,6 +128,7 @@ def size(input: Any, name: str | None = None, out_type: Any = None) -> Tensor:
     return apply_op("Size", [input], {"out_type": dtypes.as_dtype(out_type or dtypes.int32)}, name)
 
 
+@of_ragged_too
 def rank(input: Any, name: str | None = None) -> Tensor:
     """The number of axes; a constant where it is known statically."""
     if (sizes := _sizes_of_sparse(input, dtypes.int64)) is not None:
@@ -191,11 +195,13 @@ def ones(shape: Any, dtype: Any = dtypes.float32, name: str | None = None) -> Te
     return _filled(1, shape, dtype, name or "ones")
 
 
+@of_ragged_too
 def zeros_like(tensor: Any, dtype: Any = None, name: str | None = None, optimize: bool = True) -> Tensor:
     """Zeros of a tensor's shape, and of its type unless another is given."""
     return _like("ZerosLike", 0, tensor, dtype, name or "zeros_like", optimize)
 
 
+@of_ragged_too
 def ones_like(tensor: Any, dtype: Any = None, name: str | None = None, optimize: bool = True) -> Tensor:
     """Ones of a tensor's shape, and of its type unless another is given."""
     return _like("OnesLike", 1, tensor, dtype, name or "ones_like", optimize)
@@ -224,6 +230,7 @@ def reshape(tensor: Any, shape: Any, name: str | None = None) -> Tensor:
     return apply_op("Reshape", [tensor, shape], name=name)
 
 
+@of_ragged_too
 def expand_dims(input: Any, axis: Any = None, name: str | None = None, dim: Any = None) -> Tensor:
     """A new axis of size 1 before position `axis`; -1 is after the last."""
     if (axis is None) == (dim is None):
@@ -231,6 +238,7 @@ def expand_dims(input: Any, axis: Any = None, name: str | None = None, dim: Any 
     return apply_op("ExpandDims", [input, dim if axis is None else axis], name=name)
 
 
+@of_ragged_too
 def squeeze(input: Any, axis: Any = None, name: str | None = None, squeeze_dims: Any = None) -> Tensor:
     """Without the axes of size 1, or without those of them that `axis` lists."""
     axes = squeeze_dims if axis is None else axis
@@ -271,6 +279,7 @@ def _reversed_axes(a: Tensor) -> Any:
     return apply_op("Range", [apply_op("Sub", [count, 1]), -1, -1])
 
 
+@of_ragged_too
 def tile(input: Any, multiples: Any, name: str | None = None) -> Tensor:
     """The tensor repeated `multiples[i]` times along axis i."""
     return apply_op("Tile", [input, multiples], name=name)
@@ -293,6 +302,7 @@ def pad(
     return apply_op("MirrorPad", [tensor, paddings], {"mode": mode}, name)
 
 
+@of_ragged_too
 def reverse(tensor: Any, axis: Any, name: str | None = None) -> Tensor:
     """The elements in the opposite order along the axes of the list `axis`."""
     return apply_op("ReverseV2", [tensor, axis], name=name)

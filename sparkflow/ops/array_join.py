@@ -13,6 +13,7 @@ from sparkflow.framework.graph import Operation, Tensor, get_default_graph
 from sparkflow.framework.registry import op
 from sparkflow.framework.shapes import Dimension, Dims
 from sparkflow.ops import rules
+from sparkflow.ops.elementwise import of_ragged_too
 from sparkflow_runtime.wire import dtypes
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
@@ -138,6 +139,7 @@ def split(
     return apply_op("SplitV", [value, sizes, axis], {"num_split": count}, name)
 
 
+@of_ragged_too
 def stack(values: Sequence[Any], axis: int = 0, name: str = "stack") -> Tensor:
     """Tensors of one shape side by side along a new axis. Numbers alone are of one type, as in a constant. A tensor is
     what its rows along axis 0 make."""

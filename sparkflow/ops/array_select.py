@@ -11,6 +11,7 @@ from sparkflow.framework.graph import Operation, Tensor, get_default_graph
 from sparkflow.framework.registry import op
 from sparkflow.framework.shapes import Dims
 from sparkflow.ops import rules
+from sparkflow.ops.elementwise import of_ragged_too
 from sparkflow_runtime.wire import dtypes
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
@@ -69,6 +70,7 @@ def _broadcast_three(op: Operation) -> Dims:
     return shapes.broadcast(cond, shapes.broadcast(t, e, "SelectV2"), "SelectV2")
 
 
+@of_ragged_too
 def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None) -> Tensor:
     """x where condition is true, y elsewhere; without x and y, the positions [n, rank] (int64) of what is true, or
     of the numbers that are not 0.
@@ -82,6 +84,7 @@ def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None)
     return apply_op("Select", [condition, x, y], name=name)
 
 
+@of_ragged_too
 def where_v2(condition: Any, x: Any = None, y: Any = None, name: str | None = None) -> Tensor:
     """As where, with condition, x and y broadcast to one shape."""
     if (x is None) != (y is None):
@@ -91,6 +94,7 @@ def where_v2(condition: Any, x: Any = None, y: Any = None, name: str | None = No
     return apply_op("SelectV2", [condition, x, y], name=name)
 
 
+@of_ragged_too
 def one_hot(
     indices: Any,
     depth: Any,

@@ -12,6 +12,7 @@ from sparkflow.framework.indexed_slices import IndexedSlices
 from sparkflow.framework.registry import op
 from sparkflow.framework.shapes import Dims
 from sparkflow.ops import math
+from sparkflow.ops.elementwise import of_ragged_too
 from sparkflow.ops.math_reduce import reduce_sum
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
@@ -38,6 +39,7 @@ def _values(t: Any, name: str) -> Tensor:
     return t.values if isinstance(t, IndexedSlices) else convert_to_tensor(t, name=name)
 
 
+@of_ragged_too
 def clip_by_value(t: Any, clip_value_min: Any, clip_value_max: Any, name: str | None = None) -> Any:
     """t with values below the minimum raised to it and those above the maximum lowered to it; bounds broadcast."""
     with get_default_graph().name_scope(name or "clip_by_value") as scope:

@@ -11,6 +11,7 @@ from sparkflow.framework.graph import Operation, Tensor, get_default_graph
 from sparkflow.framework.indexed_slices import IndexedSlices
 from sparkflow.framework.registry import op
 from sparkflow.ops import array, rules
+from sparkflow.ops.elementwise import of_ragged_too
 
 op("NoOp", "->")
 op("Assert", "condition: bool, data: [T] ->", stateful=True, summarize=3)
@@ -99,6 +100,7 @@ def Assert(condition: Any, data: Sequence[Any], summarize: int | None = None, na
     return apply_op("Assert", [condition, list(data)], attrs, name)
 
 
+@of_ragged_too
 def check_numerics(tensor: Any, message: str, name: str | None = None) -> Tensor:
     """The tensor itself; InvalidArgumentError with `message` when it runs where a value is nan or infinite."""
     return apply_op("CheckNumerics", [tensor], {"message": message}, name)

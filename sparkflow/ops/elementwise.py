@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from functools import wraps
+from functools import partial, wraps
 from typing import Any
 
 from sparkflow.framework.apply import apply_op
@@ -40,7 +40,7 @@ def binary(op_type: str, doc: str, signature: str = "x: T, y: T -> z: T", **defa
     def build(x: Any, y: Any, name: str | None = None) -> Tensor:
         return apply_op(op_type, [x, y], name=name)
 
-    return _described(build, op_type, doc, signature)
+    return _described(build, op_type, doc, signature, 2)
 
 
 def of_sparse_too(build: Elementwise) -> Callable[..., Any]:
@@ -55,7 +55,30 @@ def of_sparse_too(build: Elementwise) -> Callable[..., Any]:
     return either
 
 
-def _described(build: Any, op_type: str, doc: str, signature: str) -> Elementwise:
+def of_ragged_too(build: Callable[..., Any], operands: int = 1) -> Callable[..., Any]:
+    """build, which of RaggedTensors is what `ops/ragged_dispatch.py` has for its name: its values' one, as a rule.
+
+    operands: how many of the first arguments are broadcast to one another.
+    """
+    label = build.__name__
+
+    @wraps(build)
+    def either(*args: Any, **kwargs: Any) -> Any:
+        for value in (*args, *kwargs.values()) if kwargs else args:
+            if type(value) is Tensor:
+                continue
+            one = value[0] if isinstance(value, (list, tuple)) and value else value
+            if hasattr(one, "_computed"):  # a RaggedTensor knows how
+                return one._computed(label, build, args, kwargs, operands)
+        return build(*args, **kwargs)
+
+    return either
+
+
+of_ragged_operands = partial(of_ragged_too, operands=2)
+
+
+def _described(build: Any, op_type: str, doc: str, signature: str, operands: int = 1) -> Elementwise:
     """build with its name, and with its arguments called as the op's inputs are."""
     inputs = re.findall(r"(\w+):", signature.partition("->")[0])
     code = build.__code__
@@ -63,4 +86,4 @@ def _described(build: Any, op_type: str, doc: str, signature: str) -> Elementwis
     name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", op_type).lower()
     build.__name__ = build.__qualname__ = name
     build.__doc__ = doc
-    return build
+    return of_ragged_too(build, operands)

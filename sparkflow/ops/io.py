@@ -11,6 +11,7 @@ from sparkflow.framework.constant_value import constant_value
 from sparkflow.framework.graph import Operation, Tensor
 from sparkflow.framework.registry import op
 from sparkflow.framework.shapes import Dims
+from sparkflow.ops.elementwise import of_ragged_too
 from sparkflow_runtime.wire.checkpoint import parse_slice
 from sparkflow_runtime.wire.dtypes import DType, string
 
@@ -86,6 +87,7 @@ def sharded_filename(basename: Any, shard: int, num_shards: Any, name: str = "Sh
     return apply_op("ShardedFilename", [basename, shard, num_shards], name=name)
 
 
+@of_ragged_too
 def string_join(inputs: Sequence[Any], separator: str = "", name: str | None = None) -> Tensor:
     """The strings one after the other, element by element; scalars go with every element."""
     return apply_op("StringJoin", [list(inputs)], {"separator": separator}, name)

@@ -17,7 +17,7 @@ from sparkflow.framework.indexed_slices import IndexedSlices
 from sparkflow.framework.registry import op
 from sparkflow.framework.shapes import Dims
 from sparkflow.ops import rules
-from sparkflow.ops.elementwise import binary, of_sparse_too, unary, unary_float
+from sparkflow.ops.elementwise import binary, of_ragged_operands, of_ragged_too, of_sparse_too, unary, unary_float
 from sparkflow_runtime.wire import dtypes
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
@@ -80,6 +80,7 @@ for _op_type in ("SigmoidGrad", "TanhGrad", "SqrtGrad", "RsqrtGrad", "Reciprocal
 mod = floormod
 
 
+@of_ragged_operands
 def add(x: Any, y: Any, name: str | None = None) -> Tensor:
     """x + y, elementwise with broadcasting; strings are put one after the other."""
     dtype = getattr(x, "dtype", None)  # of a variable: of references
@@ -87,6 +88,7 @@ def add(x: Any, y: Any, name: str | None = None) -> Tensor:
     return apply_op("Add" if text else "AddV2", [x, y], name=name or "Add")
 
 
+@of_ragged_too
 @of_sparse_too
 def abs(x: Any, name: str | None = None) -> Tensor:
     """|x|, elementwise; float32 for complex64, float64 for complex128."""
@@ -96,6 +98,7 @@ def abs(x: Any, name: str | None = None) -> Tensor:
     return apply_op("ComplexAbs", [x], {"Tout": x.dtype.real_dtype}, name or "Abs")
 
 
+@of_ragged_too
 def round(x: Any, name: str | None = None) -> Tensor:
     """The nearest whole number, halves to even; integers as they are."""
     x = convert_to_tensor(x, name="x")
@@ -108,6 +111,7 @@ def conj(x: Any, name: str | None = None) -> Tensor:
     return apply_op("Conj", [x], name=name) if x.dtype.is_complex else x
 
 
+@of_ragged_operands
 def truediv(x: Any, y: Any, name: str | None = None) -> Tensor:
     """x / y as Python 3 divides: integers of up to 16 bits become float32, larger ones float64."""
     with get_default_graph().name_scope(name or "truediv") as scope:
@@ -121,6 +125,7 @@ def truediv(x: Any, y: Any, name: str | None = None) -> Tensor:
 divide = truediv
 
 
+@of_ragged_operands
 def div(x: Any, y: Any, name: str | None = None) -> Tensor:
     """x / y as Python 2 divides: of integers rounded down."""
     with get_default_graph().name_scope(name or "div") as scope:
@@ -128,17 +133,20 @@ def div(x: Any, y: Any, name: str | None = None) -> Tensor:
         return apply_op("FloorDiv" if x.dtype.is_integer else "RealDiv", [x, y], name=scope)
 
 
+@of_ragged_operands
 def div_no_nan(x: Any, y: Any, name: str | None = None) -> Tensor:
     """x / y, and 0 where y is 0."""
     with get_default_graph().name_scope(name or "div_no_nan") as scope:
         return apply_op("DivNoNan", [*_pair(x, y)], name=scope)
 
 
+@of_ragged_operands
 def floordiv(x: Any, y: Any, name: str | None = None) -> Tensor:
     """x / y rounded down, in x's type."""
     return apply_op("FloorDiv", [x, y], name=name or "floordiv")
 
 
+@of_ragged_operands
 def logical_xor(x: Any, y: Any, name: str | None = None) -> Tensor:
     """Exactly one of x and y, for bool."""
     with get_default_graph().name_scope(name or "LogicalXor") as scope:
@@ -189,6 +197,7 @@ to_int64 = _caster(dtypes.int64, "ToInt64")
 to_bfloat16 = _caster(dtypes.bfloat16, "ToBFloat16")
 
 
+@of_ragged_too
 def saturate_cast(value: Any, dtype: Any, name: str | None = None) -> Tensor:
     """cast, with what lies outside dtype's range taken to its ends, or to the nearest numbers that value's type has.
 
@@ -227,6 +236,7 @@ def _inside(limit: Any, source: dtypes.DType) -> Any:
 op("AddN", "inputs: N * T -> sum: T", rules.merged)
 
 
+@of_ragged_too
 def add_n(inputs: Sequence[Any], name: str | None = None) -> Tensor:
     """The elementwise sum of tensors of one shape and type. Raises InvalidArgumentError where shapes differ."""
     if not inputs or not isinstance(inputs, (list, tuple)):

@@ -12,7 +12,7 @@ from sparkflow.framework.indexed_slices import IndexedSlices
 from sparkflow.framework.registry import op
 from sparkflow.framework.shapes import Dims
 from sparkflow.ops import math, math_reduce, rules
-from sparkflow.ops.elementwise import binary, unary, unary_float
+from sparkflow.ops.elementwise import binary, of_ragged_too, unary, unary_float
 from sparkflow_runtime.wire import dtypes
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
@@ -79,6 +79,7 @@ def lbeta(x: Any, name: str | None = None) -> Tensor:
         return math.subtract(parts, lgamma(math_reduce.reduce_sum(x, -1)))
 
 
+@of_ragged_too
 def log_sigmoid(x: Any, name: str | None = None) -> Tensor:
     """log(sigmoid(x)), without overflow."""
     with get_default_graph().name_scope(name or "LogSigmoid") as scope:

@@ -19,7 +19,7 @@ from sparkflow.ops import (
     rules,
 )
 from sparkflow.ops.array_select import where
-from sparkflow.ops.elementwise import unary, unary_float
+from sparkflow.ops.elementwise import of_ragged_too, unary, unary_float
 from sparkflow.ops.math_reduce import reduce_mean, reduce_sum
 from sparkflow.ops.random import random_uniform
 from sparkflow_runtime.wire import dtypes
@@ -41,6 +41,7 @@ for _op_type in ("EluGrad", "SeluGrad"):
 op("L2Loss", "t: T -> output: T", rules.scalar)
 
 
+@of_ragged_too
 def leaky_relu(features: Any, alpha: Any = 0.2, name: str | None = None) -> Tensor:
     """x above zero, alpha * x below; alpha may be a tensor, such as a variable that is learned."""
     features = convert_to_tensor(features, name="features")
@@ -150,6 +151,7 @@ def relu_layer(x: Any, weights: Any, biases: Any, name: str | None = None) -> Te
 # ---------------------------------------------------------------------- dropout
 
 
+@of_ragged_too
 def dropout(
     x: Any,
     keep_prob: Any = None,

@@ -8,8 +8,10 @@ from typing import Any
 from sparkflow.framework.apply import convert_to_tensor
 from sparkflow.framework.graph import Tensor, get_default_graph
 from sparkflow.ops import array, math, math_reduce, operators  # noqa: F401 - x + y on tensors
+from sparkflow.ops.elementwise import of_ragged_too
 
 
+@of_ragged_too
 def swish(features: Any, beta: Any = 1.0, name: str | None = None) -> Tensor:
     """x * sigmoid(beta * x). Source: Ramachandran et al. 2017."""
     with get_default_graph().name_scope(name or "swish"):

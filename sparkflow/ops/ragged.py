@@ -19,6 +19,7 @@ from sparkflow.framework.shapes import TensorShape
 from sparkflow.framework.sparse_tensor import SparseTensor
 from sparkflow.ops import array, array_join, array_made, array_select, array_slice, math, math_reduce, segments
 from sparkflow.ops.array_odds import repeat
+from sparkflow.ops.ragged_padding import to_shape, unpadded
 from sparkflow_runtime.wire import dtypes
 from sparkflow_runtime.wire.errors import InvalidArgumentError, UnimplementedError
 
@@ -58,6 +59,12 @@ class RaggedTensorValue(NamedTuple):
         ends = np.asarray(self.row_splits).tolist()
         return [inner[a:b] for a, b in pairwise(ends)]
 
+    def __repr__(self) -> str:
+        return f"tf.RaggedTensorValue(values={self.values!r}, row_splits={self.row_splits!r})"
+
+    def __str__(self) -> str:
+        return f"<tf.RaggedTensorValue {self.to_list()}>"
+
 
 def _is_value(value: Any) -> bool:
     return isinstance(value, RaggedTensorValue)
@@ -71,6 +78,7 @@ class RaggedTensor:
 
     def __init__(self, values: Any, row_splits: Tensor):
         self._values, self._row_splits = values, row_splits
+        self._uniform_row_length: Tensor | None = None  # where all rows are known to have one length
 
     # ------------------------------------------------------------------ making one
 
@@ -123,6 +131,7 @@ class RaggedTensor:
         """Value i is of row value_rowids[i], which do not decrease. nrows: the last of them + 1 by default."""
         with get_default_graph().name_scope(name or "RaggedFromValueRowIds"):
             values, rowids = _values(values), _splits(value_rowids)
+            rowids.shape[:1].assert_is_compatible_with(values.shape[:1])
             return cls(values, segment_ids_to_row_splits(rowids, nrows))
 
     @classmethod
@@ -170,7 +179,7 @@ class RaggedTensor:
                 rows = array.reshape(x, array_join.concat([[shape[0] * shape[1]], shape[2:]], 0))
                 inner = rows if ragged_rank == 1 else cls.from_tensor(rows, None, None, ragged_rank - 1, None, kind)
                 return cls(inner, math.range(shape[0] + 1) * shape[1])
-            counts = _unpadded(x, padding, kind) if lengths is None else math.cast(lengths, kind)
+            counts = unpadded(x, padding, kind) if lengths is None else math.cast(lengths, kind)
             kept = array_slice.boolean_mask(x, array_made.sequence_mask(counts, shape[1]))
             return cls(kept, _ends(math.minimum(counts, shape[1])))
 
@@ -193,6 +202,7 @@ class RaggedTensor:
     dtype: dtypes.DType = property(lambda self: self._values.dtype)  # type: ignore[assignment]
     graph: Graph = property(lambda self: self._row_splits.graph)  # type: ignore[assignment]
     flat_values: Tensor = property(lambda self: flat_values_of(self))  # type: ignore[assignment]
+    uniform_row_length = property(lambda self: self._uniform_row_length)
 
     @property
     def ragged_rank(self) -> int:
@@ -208,7 +218,9 @@ class RaggedTensor:
     def shape(self) -> TensorShape:
         """The static shape; None for the axes that are ragged."""
         count = self._row_splits.shape[0].value
-        return TensorShape([None if count is None else count - 1, None]).concatenate(self._values.shape[1:])
+        length = None if self._uniform_row_length is None else constant_value(self._uniform_row_length)
+        rows = TensorShape([None if count is None else count - 1, None if length is None else int(length)])
+        return rows.concatenate(self._values.shape[1:])
 
     def get_shape(self) -> TensorShape:
         return self.shape
@@ -259,14 +271,18 @@ class RaggedTensor:
 
     def with_values(self, new_values: Any) -> RaggedTensor:
         """These values in the same rows."""
-        return RaggedTensor(_values(new_values), self._row_splits)
+        found = RaggedTensor(_values(new_values), self._row_splits)
+        found._uniform_row_length = self._uniform_row_length
+        return found
 
     def with_flat_values(self, new_values: Any) -> RaggedTensor:
         inner = self._values
         return self.with_values(inner.with_flat_values(new_values) if isinstance(inner, RaggedTensor) else new_values)
 
-    def to_tensor(self, default_value: Any = None, name: str | None = None) -> Tensor:
-        """[rows, longest, ...]: shorter rows are filled up with default_value, the type's zero by default."""
+    def to_tensor(self, default_value: Any = None, name: str | None = None, shape: Any = None) -> Tensor:
+        """[rows, longest, ...]: shorter rows are filled up with default_value, the type's zero by default.
+
+        shape: sizes to cut off or to fill up to; None for an axis that is as long as it is."""
         with get_default_graph().name_scope(name or "RaggedToTensor"):
             if default_value is None:
                 default_value = "" if self.dtype.base_dtype == dtypes.string else 0
@@ -278,7 +294,7 @@ class RaggedTensor:
             outside = array.fill(array.shape(place), _count(rows, place.dtype))
             found = array_slice.gather(padded, array_select.where(inside, place, outside))
             found.set_shape(self.shape[:2].concatenate(rows.shape[1:]))
-            return found
+            return found if shape is None else to_shape(found, shape, filling)
 
     def _places(self) -> tuple[Tensor, Tensor]:
         """[rows, longest]: where in the values each cell lies, and whether it is in its row."""
@@ -307,6 +323,13 @@ class RaggedTensor:
             return own
         inner = self._values._coordinates()
         return [array_slice.gather(column, inner[0]) for column in own] + inner[1:]
+
+    @staticmethod
+    def _computed(*told: Any) -> Any:
+        """What functions that are told of by `of_ragged_too` are of RaggedTensors."""
+        from sparkflow.ops.ragged_dispatch import computed  # builds on this module
+
+        return computed(*told)
 
     def eval(self, feed_dict: Any = None, session: Any = None) -> RaggedTensorValue:
         return self.graph.session_for(session, "eval").run(self, feed_dict)
@@ -348,15 +371,6 @@ def _count(values: Any, dtype: Any) -> Tensor:
 
 def _one_row(rows: Tensor) -> Tensor:
     return array_join.concat([[1], array.shape(rows)[1:]], 0)
-
-
-def _unpadded(x: Tensor, padding: Any, kind: Any) -> Tensor:
-    """[n]: how many cells of each row lie before what is nothing but padding."""
-    other = math.not_equal(x, convert_to_tensor(padding, x.dtype.base_dtype))
-    rank = x.shape.ndims or 2
-    other = math_reduce.reduce_any(other, list(range(2, rank))) if rank > 2 else other
-    place = math.range(array.shape(x, out_type=kind)[1]) + 1
-    return math_reduce.reduce_max(math.cast(other, kind) * place, 1)
 
 
 def flat_values_of(x: Any) -> Tensor:

@@ -14,6 +14,7 @@ from sparkflow.ops import array, array_join, array_slice, checks, math, math_red
 from sparkflow.ops.array_odds import repeat
 from sparkflow.ops.ragged import RaggedTensor, RaggedTensorValue, _count, _ends, flat_values_of
 from sparkflow.ops.ragged_broadcast import beside_flat_values
+from sparkflow.ops.ragged_methods import METHODS
 from sparkflow_runtime.wire import dtypes
 from sparkflow_runtime.wire.errors import UnimplementedError
 
@@ -263,18 +264,20 @@ def row_splits_to_segment_ids(splits: Any, name: str | None = None, out_type: An
 
 
 def _getitem(self: RaggedTensor, key: Any) -> Any:
-    """rt[i], rt[a:b:c], rt[i, j] and rt[rows, a:b]."""
+    """rt[i], rt[a:b:c], rt[i, j], rt[rows, a:b] and rt[rows, a:b, ...]."""
     keys = key if isinstance(key, tuple) else (key,)
-    if len(keys) > 2 or any(k is None or k is Ellipsis for k in keys):
-        raise UnimplementedError(f"RaggedTensor: index {key!r} is not supported; index rows, and then one inner axis")
-    first = keys[0]
+    if any(k is None or k is Ellipsis for k in keys):
+        raise UnimplementedError(f"RaggedTensor: index {key!r} is not supported; give rows, and then inner axes")
+    first, further = keys[0], keys[1:]
     if not isinstance(first, slice):
         place = convert_to_tensor(first, dtype_hint=dtypes.int64)
         place = math.cast(place, self.row_splits.dtype)
         row = _between(self.values, self.row_starts()[place], self.row_limits()[place])
-        return row if len(keys) == 1 else row[keys[1]]
+        return row[further] if further else row
     rows = self if first == slice(None) else gather(self, math.range(self.nrows())[first])
-    return rows if len(keys) == 1 else _inner(rows, keys[1])
+    if further and further[0] != slice(None):
+        rows = _inner(rows, further[0])
+    return rows.with_values(rows.values[(slice(None), *further[1:])]) if len(further) > 1 else rows
 
 
 def _between(values: Any, start: Tensor, end: Tensor) -> Any:
@@ -324,9 +327,9 @@ _BY_ROW: dict[str, Callable[..., Any]] = {
 
 def _reduced(self: RaggedTensor, op_type: str, axis: Any, keepdims: Any, name: str | None) -> Any:
     """What tf.reduce_* are of a RaggedTensor: along all axes, the first one, or one of those within rows."""
-    if keepdims:
-        raise UnimplementedError("reducing a RaggedTensor: keepdims is not supported")
     if axis is None:
+        if keepdims:
+            raise UnimplementedError("reducing a RaggedTensor: with keepdims=True, say which axes: axis=...")
         return math_reduce.reduction(op_type, self.flat_values, None, None, name, (None, None))
     axes = list(axis) if isinstance(axis, (list, tuple)) else [axis]
     rank = self.ragged_rank + (self.flat_values.shape.ndims or 1)
@@ -334,6 +337,8 @@ def _reduced(self: RaggedTensor, op_type: str, axis: Any, keepdims: Any, name: s
     found: Any = self
     for one in axes:  # the inner ones first
         found = _along(found, op_type, one)
+    for one in reversed(axes) if keepdims else ():
+        found = array.expand_dims(found, one)
     return found
 
 
@@ -350,6 +355,7 @@ def _along(x: Any, op_type: str, axis: int) -> Any:
 
 
 for _name, _function in {
+    **METHODS,
     "__getitem__": _getitem,
     "_reduced": _reduced,
     "_gathered": gather,

@@ -13,6 +13,7 @@ from sparkflow.framework.registry import op
 from sparkflow.framework.shapes import Dims
 from sparkflow.framework.sparse_tensor import SparseTensor
 from sparkflow.ops import array, math_reduce, rules
+from sparkflow.ops.elementwise import of_ragged_too
 from sparkflow.ops.io import string_join
 from sparkflow.ops.ragged import RaggedTensor
 from sparkflow_runtime.wire import dtypes
@@ -34,8 +35,8 @@ def _one(op_type: str, doc: str, signature: str = _SAME, /, **defaults: Any) -> 
     def build(input: Any, name: str | None = None) -> Tensor:
         return apply_op(op_type, [input], name=name)
 
-    build.__doc__ = doc
-    return build
+    build.__name__, build.__doc__ = op_type, doc
+    return of_ragged_too(build)
 
 
 string_strip = _one("StringStrip", "The strings without white space at their ends.")
@@ -116,21 +117,25 @@ def encode_base64(input: Any, pad: bool = False, name: str | None = None) -> Ten
     return apply_op("EncodeBase64", [input], {"pad": pad}, name)
 
 
+@of_ragged_too
 def lower(input: Any, encoding: str = "", name: str | None = None) -> Tensor:
     """The strings with small letters: of ASCII, or with encoding "utf-8" of Unicode."""
     return apply_op("StringLower", [input], {"encoding": encoding}, name)
 
 
+@of_ragged_too
 def upper(input: Any, encoding: str = "", name: str | None = None) -> Tensor:
     """The strings with capital letters: of ASCII, or with encoding "utf-8" of Unicode."""
     return apply_op("StringUpper", [input], {"encoding": encoding}, name)
 
 
+@of_ragged_too
 def length(input: Any, name: str | None = None, unit: str = "BYTE") -> Tensor:
     """How many bytes the strings have, or characters with unit "UTF8_CHAR"."""
     return apply_op("StringLength", [input], {"unit": unit}, name)
 
 
+@of_ragged_too
 def string_to_number(
     string_tensor: Any = None, out_type: Any = dtypes.float32, name: str | None = None, input: Any = None
 ) -> Tensor:
@@ -139,16 +144,19 @@ def string_to_number(
     return apply_op("StringToNumber", [text], {"out_type": dtypes.as_dtype(out_type)}, name)
 
 
+@of_ragged_too
 def string_to_hash_bucket_fast(input: Any, num_buckets: int, name: str | None = None) -> Tensor:
     """A number in [0, num_buckets) for each string, the same in every process: FarmHash's Fingerprint64."""
     return apply_op("StringToHashBucketFast", [input], {"num_buckets": num_buckets}, name)
 
 
+@of_ragged_too
 def string_to_hash_bucket_strong(input: Any, num_buckets: int, key: Any, name: str | None = None) -> Tensor:
     """As string_to_hash_bucket_fast, by SipHash under a key of two 64-bit numbers."""
     return apply_op("StringToHashBucketStrong", [input], {"num_buckets": num_buckets, "key": list(key)}, name)
 
 
+@of_ragged_too
 def string_to_hash_bucket(
     string_tensor: Any = None, num_buckets: int | None = None, name: str | None = None, input: Any = None
 ) -> Tensor:
@@ -157,6 +165,7 @@ def string_to_hash_bucket(
     return apply_op("StringToHashBucket", [text], {"num_buckets": num_buckets}, name)
 
 
+@of_ragged_too
 def as_string(
     input: Any, precision: int = -1, scientific: bool = False, shortest: bool = False, width: int = -1, fill: str = "",
     name: str | None = None,
@@ -167,6 +176,7 @@ def as_string(
     return apply_op("AsString", [input], attrs, name)
 
 
+@of_ragged_too
 def substr(input: Any, pos: Any, len: Any, name: str | None = None, unit: str = "BYTE") -> Tensor:
     """`len` bytes from `pos` (from the end where negative) of each string, or characters with unit "UTF8_CHAR".
 
@@ -175,6 +185,7 @@ def substr(input: Any, pos: Any, len: Any, name: str | None = None, unit: str = 
     return apply_op("Substr", [input, pos, len], {"unit": unit}, name)
 
 
+@of_ragged_too
 def regex_replace(
     input: Any, pattern: Any, rewrite: Any, replace_global: bool = True, name: str | None = None
 ) -> Tensor:
@@ -186,6 +197,7 @@ def regex_replace(
     return apply_op("RegexReplace", [input, pattern, rewrite], {"replace_global": replace_global}, name)
 
 
+@of_ragged_too
 def regex_full_match(input: Any, pattern: Any, name: str | None = None) -> Tensor:
     """Whether the pattern matches each string from end to end."""
     if isinstance(pattern, (str, bytes)):
@@ -239,6 +251,7 @@ def decode_raw(
     return apply_op("DecodeRaw", [raw], attrs, name)
 
 
+@of_ragged_too
 def reduce_join(
     inputs: Any, axis: Any = None, keep_dims: bool | None = None, separator: str = "", name: str | None = None,
     reduction_indices: Any = None, keepdims: bool | None = None,
@@ -253,6 +266,7 @@ def reduce_join(
     return apply_op("ReduceJoin", [inputs, axes], attrs, name)
 
 
+@of_ragged_too
 def join(inputs: Any, separator: str = "", name: str | None = None) -> Tensor:
     """string_join."""
     with get_default_graph().name_scope(name or "StringJoin"):
@@ -292,6 +306,7 @@ def unsorted_segment_join(
     return apply_op("UnsortedSegmentJoin", [inputs, segment_ids, num_segments], {"separator": separator}, name)
 
 
+@of_ragged_too
 def unicode_transcode(
     input: Any, input_encoding: str, output_encoding: str, errors: str = "replace", replacement_char: int = 65533,
     replace_control_characters: bool = False, name: str | None = None,
