@@ -13,9 +13,11 @@ from sparkflow.data import deferred, draws, elements
 from sparkflow.data.elements import Fed, Given, Spec, leaves_of, structured
 from sparkflow.data.lasting import Lasting
 from sparkflow.data.order import side_by_side
+from sparkflow.data.ragged_batches import row_of, rows_of
 from sparkflow.framework import nest, shapes
 from sparkflow.framework.graph import Tensor
 from sparkflow.framework.sparse_tensor import SparseTensor
+from sparkflow.ops.ragged import RaggedTensor
 from sparkflow_runtime.wire import dtypes
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
@@ -34,12 +36,14 @@ def one_element(tensors: Any) -> Begun:
 
 
 def slices(tensors: Any) -> tuple[Any, ...]:
-    """An element for each row of the arrays and SparseTensors. Raises ValueError on a scalar, and on none of them."""
+    """An element for each row of the arrays, SparseTensors and RaggedTensors. Raises ValueError on a scalar,
+    and on none of them."""
     leaves, spec, fed = elements.begun(tensors)
     if not leaves:
         raise ValueError(f"from_tensor_slices: the element {tensors!r} is empty: give at least one array or tensor")
     sparse = spec.sparse
-    parts = {at + i for at in sparse for i in range(3)}
+    ragged = {at: leaf.ragged_rank + 1 for at, leaf in spec.ragged.items()}
+    parts = {at + i for at in sparse for i in range(3)} | {at + i for at, n in ragged.items() for i in range(n)}
     if any(d == () for i, d in enumerate(spec.dims) if i not in parts):
         raise ValueError("from_tensor_slices: every component must have at least one axis, got a scalar")
     counts = {d[0] for i, d in enumerate(spec.dims) if i not in parts and d is not None and d[0] is not None}
@@ -49,7 +53,7 @@ def slices(tensors: Any) -> tuple[Any, ...]:
     def arrays(values: Fed) -> list[Any]:
         return _arrays(leaves, values)
 
-    if not sparse:
+    if not parts:
         cut = spec.with_dims(lambda d: None if d is None else d[1:])
         return cut, lambda values: range(len(arrays(values)[0])), fed, deferred.slices(arrays)
 
@@ -59,6 +63,8 @@ def slices(tensors: Any) -> tuple[Any, ...]:
         for i, array in enumerate(found):
             if i in sparse:
                 columns.append(_sparse_rows(*found[i : i + 3]))
+            elif i in ragged:
+                columns.append(rows_of(found[i : i + ragged[i]]))
             elif i not in parts:
                 columns.append([x] for x in array)
         return ([x for column in row for x in column] for row in zip(*columns))
@@ -67,20 +73,24 @@ def slices(tensors: Any) -> tuple[Any, ...]:
 
 
 def _without_first_axis(spec: Spec) -> Spec:
-    """Of rows, some of which are SparseTensors."""
-    dims: list[shapes.Dims] = [None if d is None else d[1:] for d in spec.dims]
-    for at in spec.sparse:
-        size = spec.dims[at + 2]
-        rank = None if size is None or size[0] is None else size[0] - 1
-        dims[at : at + 3] = [(None, rank), (None,), (rank,)]
-    at, like = 0, []
+    """Of rows, some of which are SparseTensors or RaggedTensors."""
+    likes, kinds, dims = [], list[Any](), list[shapes.Dims]()
+    at = 0
     for leaf in nest.flatten(spec.like):
+        size = spec.dims[at + 2] if isinstance(leaf, SparseTensor) else spec.dims[at]
         if isinstance(leaf, SparseTensor):
-            rank = (dims[at + 2] or (None,))[0]
-            leaf = elements.sparse_like(spec.types[at + 1], rank)
-        like.append(leaf)
+            rank = None if size is None or size[0] is None else size[0] - 1
+            like, types = elements.sparse_like(spec.types[at + 1], rank), spec.types[at : at + 3]
+            own: tuple[shapes.Dims, ...] = ((None, rank), (None,), (rank,))
+        elif isinstance(leaf, RaggedTensor):
+            like, types, own = row_of(leaf)
+        else:
+            like, types, own = leaf, (spec.types[at],), (None if size is None else size[1:],)
+        likes.append(like)
+        kinds += types
+        dims += own
         at += len(nest.flatten(leaf, expand_composites=True))
-    return Spec(nest.pack_sequence_as(spec.like, like), spec.types, tuple(dims))
+    return Spec(nest.pack_sequence_as(spec.like, likes), tuple(kinds), tuple(dims))
 
 
 def _sparse_rows(indices: Any, values: Any, size: Any) -> Rows:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from sparkflow.data import ahead, beginnings, counts, deferred, draws, elements, order
+from sparkflow.data import ahead, beginnings, counts, deferred, draws, elements, order, ragged_batches
 from sparkflow.data.deferred import Bind
 from sparkflow.data.elements import Fed, Function, Given, Spec, Whole, check_whole, leaves_of
 from sparkflow.data.lasting import Lasting, lasting
@@ -242,6 +242,8 @@ class Dataset(Transformations):
     ) -> Dataset:  # fmt: skip
         """So many elements stacked; the last batch may be smaller, unless drop_remainder. SparseTensors get an axis in
         front, and are as large as the largest of the batch."""
+        if self._spec.ragged:
+            return ragged_batches.batched(self, batch_size, drop_remainder)
         given = Whole(batch_size)
         lead = given.first if drop_remainder else None
         spec = self._spec.with_dims(lambda d: None if d is None else (lead, *d))

@@ -19,7 +19,9 @@ from sparkflow.framework.python_values import as_array
 from sparkflow.framework.sparse_tensor import SparseTensor, SparseTensorValue
 from sparkflow.framework.tensor_spec import SparseTensorSpec, TensorSpec
 from sparkflow.ops import array
+from sparkflow.ops.ragged import RaggedTensor
 from sparkflow.session.session import Session
+from sparkflow.type_specs import RaggedTensorSpec
 from sparkflow_runtime.wire import dtypes
 from sparkflow_runtime.wire.errors import InvalidArgumentError, UnimplementedError
 
@@ -48,6 +50,16 @@ class Spec(NamedTuple):
         return tuple(found)
 
     @property
+    def ragged(self) -> dict[int, RaggedTensor]:
+        """Where the parts of each RaggedTensor begin among the leaves, and what stands for it."""
+        found, at = {}, 0
+        for leaf in nest.flatten(self.like):
+            if isinstance(leaf, RaggedTensor):
+                found[at] = leaf
+            at += len(nest.flatten(leaf, expand_composites=True))
+        return found
+
+    @property
     def plain(self) -> bool:
         """Whether each leaf is a tensor of its own."""
         return len(nest.flatten(self.like)) == len(self.types)
@@ -56,36 +68,40 @@ class Spec(NamedTuple):
         if not self.plain:
             raise TypeError(
                 f"{what}: takes tensors only, got components {self.classes}: make them dense before, by "
-                "tf.sparse_tensor_to_dense in a map"
+                "tf.sparse_tensor_to_dense or to_tensor() in a map"
             )
 
-    def described(self, plain: Sequence[Any], sparse: Callable[[int], Any]) -> Any:
-        """A structure of what `plain` says of each leaf, and sparse(where its parts begin) of each SparseTensor."""
+    def described(self, plain: Sequence[Any], sparse: Callable[[int], Any], ragged: Callable[[Any], Any]) -> Any:
+        """A structure of what `plain` says of each leaf, sparse(where its parts begin) of each SparseTensor, and ragged
+        of each RaggedTensor."""
         found, at = [], 0
         for leaf in nest.flatten(self.like):
-            found.append(sparse(at) if isinstance(leaf, SparseTensor) else plain[at])
+            known = plain[at] if not isinstance(leaf, RaggedTensor) else ragged(leaf)
+            found.append(sparse(at) if isinstance(leaf, SparseTensor) else known)
             at += len(nest.flatten(leaf, expand_composites=True))
         return nest.pack_sequence_as(self.like, found)
 
     @property
     def kinds(self) -> Any:
         """What users are told of the types: of a SparseTensor that of its values."""
-        return self.described(self.types, lambda at: self.types[at + 1])
+        return self.described(self.types, lambda at: self.types[at + 1], lambda leaf: leaf.dtype.base_dtype)
 
     @property
     def sizes(self) -> Any:
         """What users are told of the shapes: of a SparseTensor how many axes it has."""
-        return self.described([shapes.TensorShape(d) for d in self.dims], lambda at: sparse_shape(self.dims[at + 2]))
+        dense = [shapes.TensorShape(d) for d in self.dims]
+        return self.described(dense, lambda at: sparse_shape(self.dims[at + 2]), lambda leaf: leaf.shape)
 
     @property
     def described_as_specs(self) -> Any:
         """A TensorSpec or SparseTensorSpec for each."""
         dense = [TensorSpec(shapes.TensorShape(d), t) for d, t in zip(self.dims, self.types)]
-        return self.described(dense, lambda at: SparseTensorSpec(sparse_shape(self.dims[at + 2]), self.types[at + 1]))
+        sparse = lambda at: SparseTensorSpec(sparse_shape(self.dims[at + 2]), self.types[at + 1])  # noqa: E731
+        return self.described(dense, sparse, RaggedTensorSpec.from_value)
 
     @property
     def classes(self) -> Any:
-        return self.described([Tensor] * len(self.types), lambda at: SparseTensor)
+        return self.described([Tensor] * len(self.types), lambda _: SparseTensor, lambda _: RaggedTensor)
 
     def with_dims(self, change: Callable[[shapes.Dims], shapes.Dims]) -> Spec:
         return self._replace(dims=tuple(map(change, self.dims)))
@@ -104,6 +120,16 @@ def sparse_like(dtype: dtypes.DType, rank: int | None) -> SparseTensor:
             array.placeholder(dtype, [None]),
             array.placeholder(dtypes.int64, [rank]),
         )
+
+
+def ragged_like(
+    dtype: dtypes.DType, rank: int, flat: shapes.Dims, splits: dtypes.DType, lead: int | None = None
+) -> RaggedTensor:
+    """What stands for a RaggedTensor in a structure. flat: the shape of the flat values; lead: how many rows it has."""
+    with Graph().as_default():
+        values = array.placeholder(dtype, None if flat is None else [None, *flat[1:]])
+        sizes = [None if lead is None else lead + 1, *[None] * (rank - 1)]
+        return RaggedTensor.from_nested_row_splits(values, [array.placeholder(splits, [n]) for n in sizes])
 
 
 def leaves_of(structure: Any) -> list[Any]:

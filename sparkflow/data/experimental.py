@@ -41,6 +41,7 @@ from sparkflow.data.options import (
     ThreadingOptions,
 )
 from sparkflow.data.position import CheckpointInputPipelineHook, make_saveable_from_iterator
+from sparkflow.data.ragged_batches import dense_to_ragged_batch
 from sparkflow.data.reducing import Reducer, group_by_reducer
 from sparkflow.data.resampling import RandomDataset, rejection_resample
 from sparkflow.data.snapshots import snapshot
@@ -76,12 +77,13 @@ __all__ = [
     "OptionalStructure", "RaggedTensorStructure", "RandomDataset", "Reducer", "ServiceOptions",
     "SparseTensorStructure", "SqlDataset", "Structure", "TFRecordWriter", "TensorArrayStructure", "TensorStructure",
     "ThreadingOptions", "assert_cardinality", "bucket_by_sequence_length", "cardinality", "choose_from_datasets",
-    "copy_to_device", "dense_to_sparse_batch", "enumerate_dataset", "from_list", "get_next_as_optional",
-    "get_single_element", "get_structure", "group_by_reducer", "group_by_window", "ignore_errors",
-    "index_table_from_dataset", "make_batched_features_dataset", "make_csv_dataset", "make_saveable_from_iterator",
-    "map_and_batch", "map_and_batch_with_legacy_function", "pad_to_cardinality", "parallel_interleave",
-    "parse_example_dataset", "prefetch_to_device", "rejection_resample", "sample_from_datasets", "scan",
-    "shuffle_and_repeat", "snapshot", "table_from_dataset", "take_while", "unbatch", "unique",
+    "copy_to_device", "dense_to_ragged_batch", "dense_to_sparse_batch", "enumerate_dataset", "from_list",
+    "get_next_as_optional", "get_single_element", "get_structure", "group_by_reducer", "group_by_window",
+    "ignore_errors", "index_table_from_dataset", "make_batched_features_dataset", "make_csv_dataset",
+    "make_saveable_from_iterator", "map_and_batch", "map_and_batch_with_legacy_function", "pad_to_cardinality",
+    "parallel_interleave", "parse_example_dataset", "prefetch_to_device", "rejection_resample",
+    "sample_from_datasets", "scan", "shuffle_and_repeat", "snapshot", "table_from_dataset", "take_while", "unbatch",
+    "unique",
 ]  # fmt: skip
 
 

@@ -13,6 +13,7 @@ from sparkflow.data import counts
 from sparkflow.data.elements import Spec
 from sparkflow.data.lasting import Lasting
 from sparkflow.data.options import Options
+from sparkflow.framework.sparse_tensor import SparseTensor
 from sparkflow_runtime.wire import dtypes
 
 
@@ -52,6 +53,34 @@ class Transformations:
     def rebatch(self, batch_size: int, drop_remainder: bool = False, name: str | None = None) -> Any:
         """The rows of the elements in batches of another size."""
         return self.unbatch().batch(batch_size, drop_remainder)
+
+    def ragged_batch(
+        self, batch_size: Any, drop_remainder: bool = False, row_splits_dtype: Any = dtypes.int64,
+        name: str | None = None,
+    ) -> Any:  # fmt: skip
+        """As batch, arrays of no fixed size as RaggedTensors: data.experimental.dense_to_ragged_batch."""
+        from sparkflow.data.ragged_batches import dense_to_ragged_batch
+
+        return dense_to_ragged_batch(batch_size, drop_remainder, row_splits_dtype)(self)
+
+    def snapshot(
+        self, path: Any, compression: str | None = "AUTO", reader_func: Any = None, shard_func: Any = None,
+        name: str | None = None,
+    ) -> Any:  # fmt: skip
+        """The same elements, kept in a folder: data.experimental.snapshot."""
+        from sparkflow.data.snapshots import snapshot
+
+        return snapshot(path, compression, reader_func, shard_func)(self)  # type: ignore[arg-type]
+
+    @staticmethod
+    def from_sparse_tensor_slices(sparse_tensor: Any) -> Any:
+        """Of each row of a SparseTensor its (indices, values, dense_shape)."""
+        from sparkflow.data.dataset import Dataset
+
+        if not isinstance(sparse_tensor, SparseTensor):
+            raise TypeError(f"`sparse_tensor` must be a SparseTensor, got {sparse_tensor!r}")
+        rows = Dataset.from_tensor_slices(sparse_tensor)
+        return rows._new(lambda made: made, rows._spec._replace(like=(0, 0, 0)), counts.same)
 
     def take_while(self, predicate: Callable[..., Any], name: str | None = None) -> Any:
         """The elements before the first for which the predicate is false."""

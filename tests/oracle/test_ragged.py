@@ -167,3 +167,33 @@ def test_as_lists(name: str) -> None:
     np.testing.assert_equal(got, want)
     for mine, other in zip(our_shape or (), their_shape or ()):  # one may know more
         assert mine == other or None in (mine, other)
+
+
+def _fills(tf: Any) -> Any:
+    return tf.data.Dataset.range(4).map(lambda x: tf.fill([x], x))
+
+
+DATASETS: dict[str, Callable[[Any], Any]] = {
+    "dense": lambda tf: _fills(tf).apply(tf.data.experimental.dense_to_ragged_batch(3)),
+    "inner-sizes": lambda tf: tf.data.Dataset.range(3).map(lambda x: tf.zeros([2, x, 1])).ragged_batch(2, True),
+    "one-axis-more": lambda tf: _fills(tf).ragged_batch(2).batch(2),
+    "rows": lambda tf: tf.data.Dataset.from_tensor_slices(_b(tf)),
+    "rows-of-rows": lambda tf: tf.data.Dataset.from_tensor_slices(_a(tf)),
+}
+
+
+def _elements(tf: Any, build: Callable[[Any], Any]) -> tuple[list[Any], Any]:
+    with tf.Graph().as_default(), tf.Session() as session:
+        dataset = build(tf)
+        following, found = tf.data.make_one_shot_iterator(dataset).get_next(), []
+        with pytest.raises(tf.errors.OutOfRangeError):
+            while True:
+                found.append(_listed(session.run(following)))
+        return found, dataset.element_spec.shape.as_list()
+
+
+@pytest.mark.parametrize("name", DATASETS)
+def test_datasets_have_the_same_elements(name: str) -> None:
+    (got, our_shape), (want, their_shape) = _elements(ours, DATASETS[name]), _elements(theirs, DATASETS[name])
+    assert got == want and len(our_shape) == len(their_shape)
+    assert all(mine in (None, other) for mine, other in zip(our_shape, their_shape))
