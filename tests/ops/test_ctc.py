@@ -48,6 +48,14 @@ def test_beams_find_the_likeliest_labels(graph: Any) -> None:
     np.testing.assert_allclose(scores[0], np.log([chance for _, chance in ranked]), rtol=1e-9)
 
 
+def test_a_prefix_pushed_out_before_its_turn_is_forgotten(graph: Any) -> None:
+    """It grew in its turn, and took the places of others that TensorFlow keeps."""
+    logits = np.random.RandomState(1).randn(6, 2, 5)[:, :1]
+    _, score = tf.nn.ctc_beam_search_decoder(tf.constant(logits), [6], beam_width=3, top_paths=2)
+    with tf.Session() as session:
+        np.testing.assert_allclose(session.run(score)[0], [-3.3098328, -3.5350933], rtol=1e-6)
+
+
 def test_greedy_merges_what_repeats(graph: Any) -> None:
     classes = [0, 0, 2, 0, 1, 1]
     logits = np.eye(3, dtype="f4")[classes][:, None] * 3

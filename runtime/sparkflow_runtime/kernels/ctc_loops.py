@@ -2,10 +2,15 @@
 
 Prefixes are nodes of a tree. Of those kept, likeliest first, `logs` has the log-probabilities of ending in their
 label and of ending in a blank. Logarithms are added by arithmetic alone, so that loops and numpy have the same bits.
+
+As in TensorFlow, prefixes grow one after the other, and what they grow to takes the place of the least likely of the
+best so far. If that was a prefix of the step before, it still grows in its turn, unless the one that it continues has
+had its turn since: then it is forgotten.
 """
 
 from __future__ import annotations
 
+import heapq
 import math
 from typing import Any
 
@@ -17,6 +22,8 @@ from sparkflow_runtime.kernels.special_loops import polynomial
 ROOT, NONE = 0, -1
 PARENT, LABEL, CHILD, SIBLING, PLACE = range(5)  # the rows of `tree`: of each node; PLACE: among those that are kept
 NODE, OWN, NEXT_NODE, NEXT_OWN, BEST = range(5)  # the rows of `kept`: nodes and labels, now and after the step
+ABOVE, STATE = NEXT_NODE, NEXT_OWN  # what these are before: the place of the prefix that it continues, and one of
+AMONG, PUSHED_OUT, FORGOTTEN = range(3)  # these, of the best so far
 IN_LABEL, IN_BLANK, TOTAL, NEXT_LABEL, NEXT_BLANK, MOST, LIKELY = range(7)  # the rows of `logs`
 
 _LOG2E, _LN2_HIGH, _LN2_LOW = 1.4426950408889634, 0.6931471803691238, 1.9082149292705877e-10
@@ -69,9 +76,16 @@ def offer(logs: Any, kept: Any, count: Any, width: Any, value: Any, index: Any) 
     return count + 1 if count < width else count
 
 
+def forget(kept: Any, count: Any, place: Any, label: Any) -> None:
+    """Of the prefixes that continue the one at `place`, by that label or by any, those that were pushed out."""
+    for j in range(place + 1, count):
+        if kept[STATE, j] == PUSHED_OUT and kept[ABOVE, j] == place and (label == NONE or kept[OWN, j] == label):
+            kept[STATE, j] = FORGOTTEN
+
+
 @compiled(
     ["int64(Array(float64, 2, 'C', readonly=True), int64[:,::1], int64[:,::1], float64[:,::1], int64[::1])"],
-    parts=[polynomial, added, log_add, child, offer],
+    parts=[polynomial, added, log_add, child, offer, forget],
 )
 def search(scores: Any, tree: Any, kept: Any, logs: Any, taken: Any) -> Any:
     """How many prefixes are left; they are in `kept` and `logs`. scores: log-probabilities [steps, classes], the last
@@ -94,6 +108,7 @@ def search(scores: Any, tree: Any, kept: Any, logs: Any, taken: Any) -> Any:
             own, parent = kept[OWN, i], tree[PARENT, kept[NODE, i]]
             ends = logs[IN_LABEL, i] + row[own] if own >= 0 else -np.inf
             above = tree[PLACE, parent] if parent != NONE else NONE
+            kept[ABOVE, i], kept[STATE, i] = above, AMONG
             if above != NONE:
                 before = logs[IN_BLANK, above] if kept[OWN, above] == own else logs[TOTAL, above]
                 ends = log_add(ends, before + row[own])
@@ -101,12 +116,23 @@ def search(scores: Any, tree: Any, kept: Any, logs: Any, taken: Any) -> Any:
             logs[NEXT_LABEL, i], logs[NEXT_BLANK, i] = ends, logs[TOTAL, i] + row[blank]
             best = offer(logs, kept, best, width, log_add(ends, logs[NEXT_BLANK, i]), i)
         for i in range(count):
-            if best == width and not logs[TOTAL, i] + likeliest > logs[MOST, width - 1]:
+            full = best == width
+            if kept[STATE, i] == FORGOTTEN or (full and not logs[TOTAL, i] > logs[MOST, width - 1]):
+                continue
+            if full and not logs[TOTAL, i] + likeliest > logs[MOST, width - 1]:
+                forget(kept, count, i, NONE)
                 continue
             for c in range(blank):
-                if taken[i * blank + c] != t + 1:
-                    before = logs[IN_BLANK, i] if kept[OWN, i] == c else logs[TOTAL, i]
-                    best = offer(logs, kept, best, width, before + row[c], count + i * blank + c)
+                if taken[i * blank + c] == t + 1:
+                    forget(kept, count, i, c)
+                    continue
+                value = (logs[IN_BLANK, i] if kept[OWN, i] == c else logs[TOTAL, i]) + row[c]
+                if best == width:
+                    if not value > logs[MOST, width - 1]:
+                        continue
+                    if kept[BEST, width - 1] < count:
+                        kept[STATE, kept[BEST, width - 1]] = PUSHED_OUT
+                best = offer(logs, kept, best, width, value, count + i * blank + c)
         for i in range(count):
             tree[PLACE, kept[NODE, i]] = NONE
         for k in range(best):
@@ -173,6 +199,7 @@ class _Beams:
         in_label, taken = self._kept(scores, total, grown)
         grown[taken] = -np.inf
         in_blank = total + scores[blank]
+        grown[self._forgotten(total, log_add_of(in_label, in_blank), grown, taken)] = -np.inf
         values = np.concatenate([log_add_of(in_label, in_blank), grown.reshape(-1)])
         order = self._best(values)
         self._keep(order, in_label, in_blank, grown.reshape(-1), blank)
@@ -188,6 +215,31 @@ class _Beams:
         taken = above[child], self.label[child]
         in_label[child] = log_add_of(in_label[child], grown[taken])
         return in_label, taken
+
+    def _forgotten(self, total: np.ndarray, stays: np.ndarray, grown: np.ndarray, taken: Any) -> list[int]:
+        """The places of the prefixes that are forgotten before their turn. stays: how likely each is after the step."""
+        places = {node: i for i, node in enumerate(self.node.tolist())}
+        after: list[dict[int, int]] = [{} for _ in places]  # of each place: labels, and the places of what they make
+        for above, label in zip(*(x.tolist() for x in taken)):
+            after[above][label] = places[self.children[int(self.node[above]), label]]
+        best = [(value, -i, i) for i, value in enumerate(stays.tolist()) if value > -np.inf]  # of equals the last goes
+        heapq.heapify(best)
+        out, gone = set[int](), set[int]()
+        for i, own in enumerate(total.tolist()):
+            full = len(best) == self.width
+            if i in gone or (full and not own > best[0][0]):
+                continue
+            some = np.flatnonzero(grown[i] > (best[0][0] if full else -np.inf)).tolist()
+            for c in sorted({*some, *after[i]}):
+                if c in after[i]:
+                    gone |= {j for j in (after[i][c],) if j > i and j in out}
+                    continue
+                one = (float(grown[i, c]), -len(total) - i * grown.shape[1] - c, len(total))
+                if len(best) < self.width:
+                    heapq.heappush(best, one)
+                elif one[0] > best[0][0]:
+                    out.add(heapq.heapreplace(best, one)[2])
+        return sorted(gone)
 
     def _best(self, values: np.ndarray) -> np.ndarray:
         """The places of the largest, likeliest first; impossible ones are not among them."""

@@ -58,6 +58,9 @@ def _searched(dtype: str) -> Iterator[Any]:
         for merge in (False, True):
             attrs = {"beam_width": width, "top_paths": paths, "merge_repeated": merge}
             yield f"{width}-{paths}-{merge}", [x, i32(8, 5, 3)], attrs, loose
+    for width in (2, 4, 6):  # so narrow that prefixes are pushed out before their turn
+        attrs = {"beam_width": width, "top_paths": 2, "merge_repeated": False}
+        yield f"narrow-{width}", [noise(dtype, 14, 24, 5) * 1.5, i32(*[14] * 24)], attrs, loose
     yield "more-paths", [x, i32(8, 5, 3)], {"beam_width": 2, "top_paths": 3}
     yield "few-paths", [x, i32(8, 5, 0)], {"beam_width": 4, "top_paths": 3}
 
