@@ -284,7 +284,8 @@ def _host_role(
         _host(job.run_id, child)
 
     try:
-        return run_child(job, rows, rank, host, Gather(job, rank, lambda: mine[0]), started)
+        gather = Gather(job, rank, lambda: mine[0])
+        return run_child(job, rows, rank, host, gather, started, lambda: job.run_id in _OVER)
     finally:
         left = [c for c in _CHILDREN.pop(job.run_id, []) if c not in mine]
         if left:  # another role of this run on the same Dask worker

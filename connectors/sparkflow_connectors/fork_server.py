@@ -19,7 +19,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
@@ -27,17 +27,27 @@ from queue import SimpleQueue
 from typing import Any
 
 from sparkflow_connectors.processes import START_TIMEOUT_S, Child, Forked, child_environment, interrupts_held, stderr
+from sparkflow_runtime.wire.errors import CancelledError
 
 _PROCESS = "sparkflow_connectors.fork_server_process"
 _IDLE_S = 5.0  # after its last fork
+_LOOK_EVERY_S = 0.1
 _TOLD_S = 5.0  # in which the end of a fork that was killed is told
 _FREE = ("PYTEST_CURRENT_TEST", "TF_CONFIG", "COLUMNS", "LINES")  # change often, and no import looks at them
 
 
-def child(module: str, name: str, threads: int, pass_fds: Sequence[int] = ()) -> Child:
-    """`Child` of these arguments, forked where that can be; `fds` are its numbers of those files."""
+def child(
+    module: str, name: str, threads: int, pass_fds: Sequence[int] = (), over: Callable[[], bool] = lambda: False
+) -> Child:
+    """`Child` of these arguments, forked where that can be; `fds` are its numbers of those files. Raises CancelledError
+    once `over()`: a server may take its time to import."""
+
+    def look() -> None:
+        if over():
+            raise CancelledError(f"{name} was given up before it began")
+
     if sys.platform == "linux":  # macOS's own libraries end in a fork
-        found = _SERVERS.child(module, name, child_environment(threads), pass_fds)
+        found = _SERVERS.child(module, name, child_environment(threads), pass_fds, look)
         if found is not None:
             return found
     return Child(module, name, threads, pass_fds)  # where that fails too, its error says why
@@ -55,14 +65,17 @@ class _Servers:
             server.close()
         self.__init__()  # type: ignore[misc]
 
-    def child(self, module: str, name: str, environment: Mapping[str, str], fds: Sequence[int]) -> Child | None:
+    def child(
+        self, module: str, name: str, environment: Mapping[str, str], fds: Sequence[int], look: Callable[[], None]
+    ) -> Child | None:
         """None where none can be forked."""
         with suppress(OSError):
             kind = _kind(environment)
             try:
-                return self._of(kind, environment).child(module, name, environment, fds)
+                return self._of(kind, environment).child(module, name, environment, fds, look)
             except ConnectionError:  # it has just ended
-                return self._of(kind, environment).child(module, name, environment, fds)
+                look()
+                return self._of(kind, environment).child(module, name, environment, fds, look)
         return None
 
     def _of(self, kind: tuple[Any, ...], environment: Mapping[str, str]) -> _Server:
@@ -96,7 +109,7 @@ class _Server:
         self.kind = kind
         self._lock, self._hangs, self._forks = threading.Lock(), False, list[_Served]()
         self._line, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self._line.settimeout(START_TIMEOUT_S)
+        self._line.settimeout(_LOOK_EVERY_S)
         begun: SimpleQueue[Exception | None] = SimpleQueue()
         work = partial(self._host, [sys.executable, "-m", _PROCESS, str(_IDLE_S)], theirs, environment, begun)
         try:
@@ -124,9 +137,12 @@ class _Server:
         begun.put(None)
         process.wait()
 
-    def child(self, module: str, name: str, environment: Mapping[str, str], fds: Sequence[int]) -> Child | None:
-        """Waits until the server has imported the module. None where it cannot, or has threads and may not fork. Raises
-        ConnectionError where it has ended, another OSError where it hangs, or there may be no more processes or files.
+    def child(
+        self, module: str, name: str, environment: Mapping[str, str], fds: Sequence[int], look: Callable[[], None]
+    ) -> Child | None:
+        """Waits until the server has imported the module, or `look()` raises. None where it cannot, or has threads and
+        may not fork. Raises ConnectionError where it has ended, another OSError where it hangs, or there may be no
+        more processes or files.
         """
         with ExitStack() as theirs, ExitStack() as ours:
             pipes = []
@@ -141,7 +157,7 @@ class _Server:
                 theirs.callback(os.close, told_on := os.open(os.devnull, os.O_RDWR))
             free = {n: environment.get(n) for n in _FREE}
             files = [stdin, stdout, to_tell, told_on, *fds]
-            told = self._ask({"module": module, "environment": free, "files": len(files)}, files)
+            told = self._ask({"module": module, "environment": free, "files": len(files)}, files, look)
             if "refused" in told:
                 return None
             if "errno" in told:
@@ -150,19 +166,32 @@ class _Server:
             self._forks.append(served := _Served(told["pid"], to_write, out, status))
             return _ServedChild(name, served, told["files"])
 
-    def _ask(self, asked: dict[str, Any], files: Sequence[int]) -> dict[str, Any]:
-        with self._lock:
+    def _ask(self, asked: dict[str, Any], files: Sequence[int], look: Callable[[], None]) -> dict[str, Any]:
+        while not self._lock.acquire(timeout=_LOOK_EVERY_S):
+            look()
+        try:
             if self.closed():  # as another thread waited with us
                 raise TimeoutError("The fork server hangs") if self._hangs else BrokenPipeError("It has ended")
+            socket.send_fds(self._line, [json.dumps(asked).encode()], files)
+            return dict(json.loads(self._answer(look)))
+        except BaseException as error:  # who asks next must not get this one's answer
+            self._hangs = self._hangs or isinstance(error, TimeoutError)
+            self.close()
+            raise
+        finally:
+            self._lock.release()
+
+    def _answer(self, look: Callable[[], None]) -> bytes:
+        until = time.monotonic() + START_TIMEOUT_S
+        while True:
             try:
-                socket.send_fds(self._line, [json.dumps(asked).encode()], files)
-                if not (answer := self._line.recv(1 << 16)):
-                    raise BrokenPipeError("The fork server has ended")
-            except BaseException as error:  # who asks next must not get this one's answer
-                self._hangs = isinstance(error, TimeoutError)
-                self.close()
-                raise
-            return dict(json.loads(answer))
+                if answer := self._line.recv(1 << 16):
+                    return answer
+                raise BrokenPipeError("The fork server has ended")
+            except TimeoutError:
+                look()
+                if time.monotonic() > until:
+                    raise
 
     def is_busy(self) -> bool:
         """Whether it has forks, or is about to have one."""

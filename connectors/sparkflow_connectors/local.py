@@ -7,6 +7,7 @@ import os
 import threading
 import time
 from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -218,7 +219,8 @@ class LocalRun:
     def _host(self, job: Job, rank: int, part: pa.Table) -> None:
         try:
             pieces = pieces_of(part.to_batches(), job)
-            run_child(job, pieces, rank, HOST, lambda text: self._gathering.gather(rank, text), self._started)
+            gather = partial(self._gathering.gather, rank)
+            run_child(job, pieces, rank, HOST, gather, self._started, lambda: self._cancelled)
         except Exception as error:  # whatever it is, the others must not wait for this worker
             self._errors.append(error)
             self._gathering.abort()

@@ -9,7 +9,7 @@ import logging
 import os
 import sys
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import cloudpickle
@@ -25,16 +25,27 @@ from sparkflow_runtime.wire.errors import OpError, from_dict, to_dict
 
 
 def run_child(
-    job: Job, pieces: Iterable[Piece], rank: int, host: str, gather: Gather, started: Any = None
+    job: Job,
+    pieces: Iterable[Piece],
+    rank: int,
+    host: str,
+    gather: Gather,
+    started: Any = None,
+    over: Callable[[], bool] = lambda: False,
 ) -> dict[str, Any]:
     """Run a worker as a child of this thread and relay its gathers; its figures. Raises its error as itself.
 
     pieces: the worker's rows, read in a thread of their own while it trains.
-    started(child): told of the child, so that another thread may kill it.
+    started(child): told of the child, so that another thread may kill it. over: whether none is to be started any more.
     """
     handover = Handover(job.plan(rank), job.layout)
-    child = fork_server.child("sparkflow_connectors.worker_process", f"worker {rank}", job.threads, handover.fds)
-    handover.given()
+    try:
+        child = fork_server.child(f"{__package__}.worker_process", f"worker {rank}", job.threads, handover.fds, over)
+    except BaseException:
+        handover.close()
+        raise
+    finally:
+        handover.given()
     reader = threading.Thread(target=handover.run, args=(pieces,), name=f"rows of worker {rank}", daemon=True)
     try:
         if started is not None:

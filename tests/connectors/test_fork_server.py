@@ -19,6 +19,7 @@ import pytest
 
 from sparkflow_connectors import fork_server
 from sparkflow_connectors.processes import Child, DiedError, fork
+from sparkflow_runtime.wire.errors import CancelledError
 
 ROLE = """
 import os, random, sys, threading, time
@@ -325,6 +326,27 @@ def test_a_server_that_hangs_is_waited_for_once(begun: Any, tmp_path: Path, monk
         thread.join(30)
     (tmp_path / "over").touch()
     assert sorted(_Popen.modules) == [NAME] * 3 + [fork_server._PROCESS]
+
+
+def test_a_child_that_is_given_up_while_its_server_imports(begun: Any, tmp_path: Path) -> None:
+    hung = f"while not os.path.exists({str(tmp_path / 'over')!r}):\n    time.sleep(0.05)\n"
+    (tmp_path / f"{NAME}.py").write_text(f"{ROLE}\n{hung}")
+    over, said = threading.Event(), list[str]()
+
+    def one() -> None:
+        with pytest.raises(CancelledError) as told:
+            fork_server.child(NAME, "worker 3", 1, over=over.is_set)
+        said.append(told.value.message)
+
+    threads = [threading.Thread(target=one) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    over.set()
+    for thread in threads:
+        thread.join(20)
+    assert said == ["worker 3 was given up before it began"] * 2, "though the server imports on"
+    (tmp_path / "over").touch()
+    assert "server" in _told(begun())
 
 
 class _Popen(subprocess.Popen[bytes]):

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import os
 import signal
 import threading
 import time
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
+from sparkflow_connectors import fork_server
 from sparkflow_connectors.job import Job
+from sparkflow_connectors.local import LocalRun
 from sparkflow_connectors.processes import Child, DiedError
 from sparkflow_connectors.schema import Columns
 from sparkflow_connectors.worker_process import run_child
-from sparkflow_runtime.wire.errors import DeadlineExceededError, FailedPreconditionError
+from sparkflow_runtime.wire.errors import CancelledError, DeadlineExceededError, FailedPreconditionError
 
 
 def test_a_silent_child_was_too_slow_even_where_its_end_is_seen_before_the_timers(
@@ -96,6 +101,33 @@ def test_a_module_that_a_worker_does_not_find_is_told(
     with pytest.raises(FailedPreconditionError, match=r"AttributeError: .*'model_fn'.*import it again"):
         run_child(job, [], 0, "127.0.0.1", lambda text: [text])
     assert "Traceback" not in capfd.readouterr().err
+
+
+def test_a_worker_that_cannot_begin_leaves_no_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any) -> Child:
+        raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(fork_server, "child", refuse)
+    before = len(os.listdir("/proc/self/fd"))
+    with pytest.raises(BlockingIOError):
+        run_child(Job(refuse, Columns({}), str(tmp_path)), [], 0, "127.0.0.1", lambda text: [text])
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_a_run_is_cancelled_while_its_workers_begin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As Ctrl-C came: it waited until their imports were done."""
+    ended = list[str]()
+
+    def late(module: str, name: str, threads: int, fds: Any, over: Callable[[], bool]) -> Child:
+        while not over():
+            time.sleep(0.01)
+        ended.append(name)
+        raise CancelledError(name)
+
+    monkeypatch.setattr(fork_server, "child", late)
+    run = LocalRun(Job(late, Columns({}), str(tmp_path), workers=2), [pa.table({})] * 2)
+    run.cancel()
+    assert sorted(ended) == ["worker 0", "worker 1"]
 
 
 FORKS = """
