@@ -351,6 +351,7 @@ _LAZY = (
     "test",
     "tpu",
     "version",
+    "xla",
 )  # what few programs use
 
 

@@ -1,6 +1,8 @@
 """tf.dtypes: the element types, and conversions between them."""
 
 from sparkflow.ops.math import cast, saturate_cast
+from sparkflow.ops.math_special import complex
+from sparkflow.ops.quantized import QUANTIZED as QUANTIZED_DTYPES
 from sparkflow.ops.strings import as_string
 from sparkflow_runtime.wire.dtypes import (
     DType,

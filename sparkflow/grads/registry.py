@@ -40,6 +40,8 @@ def gradient(
     where nobody differentiates that output; otherwise zeros stand there.
     """
 
+    _check_names(op_types)
+
     def register(fn: GradientFunction) -> GradientFunction:
         for op_type in op_types:
             _add(op_type, fn)
@@ -51,8 +53,15 @@ def gradient(
 
 def not_differentiable(*op_types: str) -> None:
     """These ops pass no gradient on: their outputs are integers, or constant almost everywhere."""
+    _check_names(op_types)
     for op_type in op_types:
         _add(op_type, None)
+
+
+def _check_names(op_types: tuple[Any, ...]) -> None:
+    for op_type in op_types:
+        if not isinstance(op_type, str):
+            raise TypeError(f"op_type must be a string, the type of an op, got {op_type!r}")
 
 
 def _add(op_type: str, fn: GradientFunction | None) -> None:

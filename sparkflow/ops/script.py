@@ -36,6 +36,8 @@ def py_func_of_session(
 def _node(
     func: Callable[..., Any], inp: Sequence[Any], Tout: Any, more: dict[str, Any], stateful: bool, name: str | None
 ) -> Any:
+    if not callable(func):
+        raise ValueError(f"py_func: expected func to be callable, got {func!r} of type {type(func).__name__}")
     token, held = py_functions.register(func)
     graph = get_default_graph()
     graph.extra.setdefault("py_functions", []).append(held)
