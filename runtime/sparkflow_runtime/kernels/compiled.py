@@ -12,62 +12,31 @@ one version to the other at any moment, therefore **both must give the same bits
 the numpy version, without fastmath, and leaves exp, log and their like to numpy. The tests of the kernels hold both
 versions of every loop against each other.
 
-The thread loads what earlier processes left on disk (machine_code.py), which takes milliseconds. What is not there yet
-a child process compiles, because numba holds the GIL while it is imported and while it works. A loop that makes arrays
-needs numba itself in this process, so make none on a path that matters: have the caller pass room. Loops release the
-GIL and use one thread.
+The thread (background.py) loads what earlier processes left on disk (machine_code.py), which takes milliseconds. What
+is not there yet a child process compiles, because numba holds the GIL while it is imported and while it works. A loop
+that makes arrays needs numba itself in this process, so make none on a path that matters: have the caller pass room.
+Loops release the GIL and use one thread.
 """
 
 from __future__ import annotations
 
 import logging
 import os
-import sys
 from collections.abc import Callable, Sequence
-from queue import Empty, SimpleQueue
-from threading import Event, Lock, Thread
+from threading import Event, Lock
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from sparkflow_runtime.kernels import machine_code
+from sparkflow_runtime.kernels.background import in_background, make_ready
 from sparkflow_runtime.kernels.loop_parts import Inlined, Instructions, Stack
 from sparkflow_runtime.kernels.machine_code import Source
-
-if TYPE_CHECKING:
-    from subprocess import Popen
 
 _log = logging.getLogger(__name__)
 
 SWITCH = "SPARKFLOW_NUMBA"  # "0": numpy versions only; "wait": compile before the first call
-_OURS = "sparkflow_runtime.kernels."
-_NICE = 5  # the step goes on with the numpy versions, and goes first
-_BUILDER = "import sys; sys.path[:] = {path!r}; from {ours}machine_build import main; main({names!r}, {nice})"
-
-
-class Work(Protocol):
-    """What the background thread makes ready."""
-
-    name: str
-
-    @property
-    def sources(self) -> Sequence[Source]:
-        """The functions it is made of."""
-
-    @property
-    def where(self) -> str:
-        """module:attribute, by which a child process finds it."""
-
-    @property
-    def kept(self) -> bool:
-        """Whether its machine code is kept on disk, so that a child process can build it."""
-
-    def load(self) -> bool:
-        """Take the machine code from disk; whether it was there."""
-
-    def compile(self) -> Any:
-        """Have numba build it in this process."""
 
 
 def _fits(value: Any, dtype: np.dtype[Any], rank: int) -> bool:
@@ -315,78 +284,3 @@ def registered() -> list[Compiled]:
 
 def natives() -> list[Native]:
     return list(_NATIVES.values())
-
-
-def lacking(work: Work) -> bool:
-    """Whether its machine code could be on disk, and is not."""
-    return work.kept and any(machine_code.read(source) is None for source in work.sources)
-
-
-# ---------------------------------------------------------------------- the background
-
-_queue: SimpleQueue[Work] = SimpleQueue()
-_start_lock = Lock()
-_threads: list[Thread] = []  # one at the most
-
-
-def in_background(work: Work) -> None:
-    """Have it made ready by the background thread."""
-    _queue.put(work)
-    with _start_lock:
-        if not _threads:
-            _threads.append(Thread(target=_serve, name="sparkflow-compile", daemon=True))
-            _threads[0].start()
-
-
-def make_ready(work: Work) -> None:
-    if not work.load():
-        work.compile()
-
-
-def _serve() -> None:
-    while True:
-        works = [_queue.get()]
-        try:
-            while True:
-                works.append(_queue.get_nowait())
-        except Empty:
-            pass
-        missing = [work for work in works if not _done(work, work.load)]
-        if names := [work.where for work in missing if lacking(work)]:
-            _in_child(names)
-        for work in missing:
-            _done(work, lambda work=work: make_ready(work))  # type: ignore[misc]
-
-
-def _done(work: Work, do: Callable[[], bool | None]) -> bool:
-    try:
-        return do() is not False
-    except Exception:
-        # The numpy version goes on: results are the same, only slower. Said once, with the trace that mends it.
-        _log.exception("%s could not be compiled; its numpy version stays in use", work.name)
-        return True
-
-
-def _in_child(names: Sequence[str]) -> None:
-    """Have a child process build these. Whatever it does not bring about is built here."""
-    _log.info(
-        "Building %d loops beside the steps, once for this machine (`sparkflow compile` does so ahead)", len(names)
-    )
-    try:
-        building = child(names, _NICE)
-        said = building.communicate()[1]
-        if building.returncode:
-            _log.info("Compiling in a child process failed:\n%s", said)
-    except (OSError, ValueError) as error:
-        _log.info("No child process to compile in: %s", error)
-
-
-def child(names: Sequence[str], nice: int = 0) -> Popen[str]:
-    """A process that builds these (module:attribute), keeps them on disk, and tells stderr what went wrong. nice: it
-    gives way to others, as os.nice says."""
-    import subprocess  # seldom needed, and dear to import
-
-    code = _BUILDER.format(ours=_OURS, path=sys.path, names=list(names), nice=nice)
-    quiet, pipe = subprocess.DEVNULL, subprocess.PIPE
-    command = [sys.executable, "-c", code]
-    return subprocess.Popen(command, stdin=quiet, stdout=quiet, stderr=pipe, text=True, errors="replace")

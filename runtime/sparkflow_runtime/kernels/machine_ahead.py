@@ -7,30 +7,30 @@ from collections.abc import Iterator
 from importlib import import_module
 from pkgutil import iter_modules
 
-from sparkflow_runtime.kernels import compiled, machine_code
+from sparkflow_runtime.kernels import background, compiled, machine_code
 
 _MAKES_SOME = ("@compiled(", "(Native)", " = Settled(")  # in the text of a module
 _PACKAGES = ("sparkflow_runtime.kernels", "sparkflow_runtime.records")
 
 
-def works() -> list[compiled.Work]:
+def works() -> list[background.Work]:
     """Every loop that is kept as machine code."""
     for module in _modules_with_loops():
         import_module(module)
-    found: list[compiled.Work] = [*compiled.registered(), *compiled.natives()]
+    found: list[background.Work] = [*compiled.registered(), *compiled.natives()]
     return [work for work in found if work.kept]
 
 
 def missing() -> list[str]:
     """Those that this machine has not got yet, as module:attribute."""
-    return [work.where for work in works() if compiled.lacking(work)]
+    return [work.where for work in works() if background.lacking(work)]
 
 
 def build(names: list[str], processes: int) -> str:
     """Build these in child processes, and keep them; what the children said where they failed."""
     starts = [i * len(names) // processes for i in range(processes)]
     # Each begins elsewhere and goes round: what another has built, or is at, it passes by.
-    children = [compiled.child([*names[start:], *names[:start]]) for start in starts]
+    children = [background.child([*names[start:], *names[:start]]) for start in starts]
     said = [(child, child.communicate()[1]) for child in children]
     return "\n".join(text for child, text in said if child.returncode)
 

@@ -185,22 +185,30 @@ def build_and_keep(loop: Callable[..., Any], source: Source) -> bytes:
     return code
 
 
-def main(names: Sequence[str], nice: int) -> None:
-    """Build what these name (module:attribute), as a child process that is so much nicer than others.
+def main(names: Sequence[str], nice: int, locked: Sequence[str] = ()) -> None:
+    """Build what these name (module:attribute), as a child process that is so much nicer than others. locked: those
+    whose locks this process was given.
 
-    Servers and workers that start together on a host want the same loops: what another child is at is left to it.
+    What another child is at is left to it.
     """
     with contextlib.suppress(OSError):
         os.nice(nice)
-    others = [name for name in names if not _built_alone(name, wait=False)]
+    for name in locked:
+        _named(name).build_ahead()
+    rest = [name for name in names if name not in locked]
+    others = [name for name in rest if not _built_alone(name, wait=False)]
     for name in others:
         _built_alone(name, wait=True)
 
 
+def _named(name: str) -> Any:
+    module, _, attribute = name.partition(":")
+    return getattr(import_module(module), attribute)
+
+
 def _built_alone(name: str, wait: bool) -> bool:
     """Build it, or find it built; False where that is another child's work just now and nobody waits."""
-    module, _, attribute = name.partition(":")
-    found = getattr(import_module(module), attribute)
+    found = _named(name)
     with held(name, wait) as mine:
         if mine:
             found.build_ahead()

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import psutil
 import pytest
 
 from sparkflow_runtime.kernels import machine_ahead, machine_build, machine_code, row_loops
@@ -161,6 +164,55 @@ def test_what_another_child_builds_is_left_to_it(monkeypatch: pytest.MonkeyPatch
     assert not built
     assert machine_build._built_alone("m:one", wait=True)
     assert built == ["one"]
+
+
+WANTS = """
+import logging, sys, time
+logging.basicConfig(level=logging.INFO)
+from sparkflow_runtime.kernels.row_loops import first_outside as loop
+loop.prepare()
+print("begun", flush=True)
+sys.exit(not loop.wait(60) or "numba" in sys.modules)
+"""
+
+
+def wanting(folder: Path) -> subprocess.Popen[str]:
+    env, pipe = os.environ | {"NUMBA_CACHE_DIR": str(folder)}, subprocess.PIPE
+    return subprocess.Popen([sys.executable, "-c", WANTS], env=env, stdout=pipe, stderr=pipe, text=True)
+
+
+def test_of_processes_that_want_a_loop_at_once_one_has_it_built(tmp_path: Path) -> None:
+    """Each had a child of its own that imported numba, and a dozen of them took minutes for what takes seconds."""
+    processes = [wanting(tmp_path) for _ in range(4)]
+    said = [process.communicate(timeout=120)[1] for process in processes]
+    assert [process.returncode for process in processes] == [0] * 4, said
+    assert sum("Building 1 loops" in text for text in said) == 1
+    assert len(list(tmp_path.glob("row_loops.first_outside.*.o"))) == 1
+
+
+def test_a_loop_is_built_on_where_the_program_has_ended(tmp_path: Path) -> None:
+    first = wanting(tmp_path)
+    assert first.stderr is not None
+    while "Building 1 loops" not in first.stderr.readline():
+        pass
+    (lock,) = tmp_path.glob("*.lock")
+    until = time.monotonic() + 60
+    while _holders(lock) < 2 and time.monotonic() < until:
+        time.sleep(0.002)
+    first.kill()
+    first.communicate()
+    second = wanting(tmp_path)
+    said = second.communicate(timeout=120)[1]
+    assert second.returncode == 0 and "Building" not in said
+
+
+def _holders(lock: Path) -> int:
+    """Processes that have the file open (Linux)."""
+    found = 0
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error, OSError):
+            found += any(link.resolve() == lock for link in Path(f"/proc/{process.pid}/fd").iterdir())
+    return found
 
 
 class _Noted:
