@@ -18,7 +18,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Tasks are processes: where no bytecode may be kept, each of them compiles every module anew before it begins.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help train test gpu lint fmt oracle lowest soak clean
+.PHONY: help train test slow gpu lint fmt oracle lowest soak clean
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 
@@ -36,9 +36,13 @@ else
 endif
 
 # Two processes: one runs the tests of Spark, which mostly wait, and the other all else.
-test: .venv/.stamp ## run every test but the soak tests (ARGS="-k name"; ARGS="-n 0" in one process)
+test: .venv/.stamp ## run the tests, but for slow and soak ones (ARGS="-k name"; ARGS="-n 0" in one process)
 	@echo "==> pytest"
 	@$(BIN)/python -m pytest -n 2 --no-loadscope-reorder $(ARGS)
+
+slow: .venv/.stamp ## run the tests that `make test` leaves out for their time: ten minutes more
+	@echo "==> pytest -m slow"
+	@$(BIN)/python -m pytest -n 2 --no-loadscope-reorder -m "slow and not soak" $(ARGS)
 
 # Left out are folders whose tests say little of kernels, and those that lead other processes.
 gpu: .venv/.stamp ## run the tests of graphs with every node on a GPU, or on a stand-in for one (ARGS="-k name")
@@ -62,7 +66,7 @@ oracle: .venv-oracle/.stamp ## run every op and whole programs in TensorFlow as 
 
 lowest: .venv-lowest/.stamp ## run the unit tests on the oldest packages we promise (needs Python 3.11)
 	@echo "==> pytest, with the versions of conf/lowest.txt"
-	@.venv-lowest/bin/python -m pytest -m "not cluster and not soak" $(ARGS)
+	@.venv-lowest/bin/python -m pytest -m "not cluster and not slow and not soak" $(ARGS)
 
 soak: .venv/.stamp ## run the soak tests, for as long as they take
 	@echo "==> pytest -m soak"

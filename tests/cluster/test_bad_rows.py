@@ -78,6 +78,7 @@ def test_a_folder_that_cannot_be_written(
 # ---------------------------------------------------------------------- micro-batches
 
 
+@pytest.mark.slow
 def test_a_micro_batch_with_a_null(clusters: Any, tmp_path: Path, none_left: Any) -> None:
     """Ends the stream by its own error; what was trained before is kept, and a corrected file is trained on."""
     write(tmp_path / "table", 0)
@@ -96,6 +97,7 @@ def test_a_micro_batch_with_a_null(clusters: Any, tmp_path: Path, none_left: Any
     none_left()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", [pytest.param("another type", marks=pytest.mark.soak), "damaged"])
 def test_a_micro_batch_that_spark_cannot_read(clusters: Any, tmp_path: Path, none_left: Any, what: str) -> None:
     """Spark itself refuses the file; the driver gets its name in one line."""
@@ -130,6 +132,7 @@ def test_a_stream_whose_folder_cannot_be_written_or_holds_another_model(
     none_left()
 
 
+@pytest.mark.slow
 def test_a_stream_that_is_scored(clusters: Any, tmp_path: Path) -> None:
     """`transform` of a streaming DataFrame: each micro-batch is scored, and one with a null ends it by our error."""
     write(tmp_path / "table", 0)

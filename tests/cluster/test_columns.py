@@ -139,6 +139,7 @@ def test_spark_scores_by_a_saved_model(frame: Any, folder: str) -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_spark_scores_once_whatever_follows(frame: Any, folder: str) -> None:
     """A filter on a prediction is not pushed below it, and empty partitions and tables are scored as well."""
     model = tf.spark.load_model(f"{folder}/export", COLUMNS)
@@ -159,6 +160,7 @@ def test_spark_scores_once_whatever_follows(frame: Any, folder: str) -> None:
     cached.unpersist()
 
 
+@pytest.mark.slow
 def test_tasks_read_files_that_they_score(clusters: Any, folder: str, tmp_path: Path) -> None:
     """Nothing but files, and few other columns: what the tasks give back is what Spark would have read."""
     from pyspark.sql import functions as F
@@ -497,6 +499,7 @@ def test_a_training_reads_columns_of_any_name_and_lists_of_lists(clusters: Any, 
     none_left()
 
 
+@pytest.mark.slow
 def test_the_schema_of_a_spark_query() -> None:
     query = (
         "select 1Y a, array(1.5f) l, current_timestamp() t, cast(1 as decimal(9, 2)) d, 'x' s, binary('x') image, "

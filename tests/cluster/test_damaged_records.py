@@ -42,6 +42,7 @@ def said(caplog: pytest.LogCaptureFixture) -> dict[str, int]:
     return {path: int(what.split()[0]) for path, what in told}
 
 
+@pytest.mark.slow
 def test_of_a_spark_job(clusters: Any, folder: str) -> None:
     spark = clusters.spark
     frame = spark.read.format("tfrecord").option("onError", "skip").load(folder)

@@ -124,6 +124,7 @@ def test_two_trainings_at_once_follow_each_other(
     none_left()
 
 
+@pytest.mark.slow
 def test_trainings_that_fit_wait_for_nobody(
     clusters: Any, table: pa.Table, tmp_path: Path, story: Story, none_left: Any
 ) -> None:
@@ -143,6 +144,7 @@ def test_trainings_that_fit_wait_for_nobody(
     none_left()
 
 
+@pytest.mark.slow
 def test_a_stopped_child_is_ended(
     clusters: Any, table: pa.Table, tmp_path: Path, story: Story, none_left: Any, capfd: Any
 ) -> None:
@@ -178,6 +180,7 @@ def test_a_child_that_comes_too_late_is_ended(clusters: Any, none_left: Any) -> 
     none_left()
 
 
+@pytest.mark.slow
 def test_a_stopped_dask_worker_is_left_out_of_the_next_attempt(
     clusters: Any, table: pa.Table, tmp_path: Path, story: Story, none_left: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -219,6 +222,7 @@ def test_too_few_threads_for_a_while_are_waited_for(
     assert story.find("waiting for Dask workers: 1 threads are there, 2 are needed")
 
 
+@pytest.mark.slow
 def test_a_cluster_that_grows_is_waited_for(clusters: Any, table: pa.Table, tmp_path: Path) -> None:
     """As in a notebook: a training right after the call that scales the cluster. It was refused."""
     with (
@@ -230,6 +234,7 @@ def test_a_cluster_that_grows_is_waited_for(clusters: Any, table: pa.Table, tmp_
         assert model.figures["attempts"] == 1
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not is_here(socket.AF_INET6, ("::1", 0)), reason="this host has no IPv6")
 def test_a_cluster_with_addresses_of_ipv6(clusters: Any, table: pa.Table, tmp_path: Path) -> None:
     with (
@@ -255,6 +260,7 @@ def test_no_worker_is_missed_while_the_client_refreshes_its_own_view(clusters: A
         busy.join()
 
 
+@pytest.mark.slow
 def test_the_scheduler_keeps_no_queue_of_a_training(
     clusters: Any, table: pa.Table, tmp_path: Path, none_left: Any
 ) -> None:
@@ -301,7 +307,7 @@ def test_a_client_that_is_closed_ends_its_training(
     assert not story.find("could not be told to clear up")
 
 
-@pytest.mark.parametrize("force", [False, True])
+@pytest.mark.parametrize("force", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_a_task_that_is_cancelled_ends_its_training(
     clusters: Any, table: pa.Table, tmp_path: Path, story: Story, none_left: Any, force: bool
 ) -> None:

@@ -115,6 +115,7 @@ def test_a_training_that_loses_tasks_uses_each_row_once_an_epoch(
     none_left()
 
 
+@pytest.mark.slow
 def test_a_training_on_parquet_files_uses_each_row_once_an_epoch(
     clusters: Any, tmp_path: Path, none_left: Any, caplog: Any
 ) -> None:
@@ -183,6 +184,7 @@ def test_uneven_partitions_neither_hang_nor_lose_rows(
     none_left()
 
 
+@pytest.mark.slow
 def test_rows_that_come_in_another_order_are_noticed(
     clusters: Any, tmp_path: Path, none_left: Any, caplog: Any
 ) -> None:

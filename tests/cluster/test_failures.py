@@ -94,7 +94,7 @@ def undisturbed(clusters: Any, tmp_path_factory: pytest.TempPathFactory) -> Call
         pytest.param("dask", "ps", 1, marks=pytest.mark.soak),
         ("spark", "ps", 1),
         pytest.param("local", "all_reduce", 0, marks=pytest.mark.soak),
-        ("local", "all_reduce", 1),
+        pytest.param("local", "all_reduce", 1, marks=pytest.mark.slow),
     ],
 )
 def test_a_killed_worker_costs_an_attempt_and_no_bit(
@@ -132,6 +132,7 @@ def test_a_killed_worker_costs_an_attempt_and_no_bit(
     none_left()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ("local", *(pytest.param(e, marks=pytest.mark.soak) for e in ("dask", "spark"))))
 def test_the_chief_saves_when_a_signal_asks(
     clusters: Any,
@@ -185,6 +186,7 @@ def test_a_worker_killed_while_it_starts_holds_up_nobody(
     none_left()
 
 
+@pytest.mark.slow
 def test_a_killed_dask_worker_process_is_noticed(
     clusters: Any, table: pa.Table, tmp_path: Path, story: Story, none_left: Any
 ) -> None:
@@ -214,6 +216,7 @@ def test_a_killed_parameter_server_is_noticed(
     assert model.figures["attempts"] == 2
 
 
+@pytest.mark.slow
 def test_restarts_are_bounded(clusters: Any, table: pa.Table, tmp_path: Path, story: Story, none_left: Any) -> None:
     stop = threading.Event()
 
@@ -335,7 +338,7 @@ def test_a_checkpoint_of_another_model_is_refused(clusters: Any, table: pa.Table
         clusters.train("local", table, tmp_path / "mine", model_fn=other)
 
 
-@pytest.mark.parametrize("ending", [".index", ".data-*"])
+@pytest.mark.parametrize("ending", [".index", pytest.param(".data-*", marks=pytest.mark.slow)])
 def test_a_damaged_checkpoint_and_an_older_one(clusters: Any, table: pa.Table, tmp_path: Path, ending: str) -> None:
     """Nothing goes back by itself. What to do is said, and does."""
     clusters.train("local", table, tmp_path, epochs=3)
@@ -409,7 +412,7 @@ DRIVER = """
 """
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", ["local", *(pytest.param(e, marks=pytest.mark.slow) for e in ("spark", "dask"))])
 @pytest.mark.parametrize(
     "how",
     [

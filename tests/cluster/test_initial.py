@@ -73,6 +73,7 @@ def test_what_a_model_function_needs_is_initialized(tmp_path: Path, none_left: A
     none_left()
 
 
+@pytest.mark.slow
 def test_a_scaffold_says_how_a_training_begins_and_not_how_it_goes_on(tmp_path: Path) -> None:
     _trained(_by_scaffold, tmp_path, 1)
     reader = tf.train.load_checkpoint(str(tmp_path))

@@ -15,7 +15,7 @@ import sparkflow as tf
 from sparkflow_connectors import local
 
 
-@pytest.mark.parametrize("rows", [1500, 200])
+@pytest.mark.parametrize("rows", [pytest.param(1500, marks=pytest.mark.slow), 200])
 def test_rows_that_do_not_end_hide_no_error(
     clusters: Any,
     table: pa.Table,

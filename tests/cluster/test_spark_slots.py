@@ -146,6 +146,7 @@ for session in ("runs", "was stopped"):
 """
 
 
+@pytest.mark.slow
 def test_a_default_parallelism_is_no_number_of_slots_and_a_stopped_session_is_told() -> None:
     """By the first, a training of too many workers began, and Spark refused it ten minutes later without a word."""
     command = [sys.executable, "-c", PARALLEL]

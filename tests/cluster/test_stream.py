@@ -62,7 +62,7 @@ def test_each_micro_batch_is_used_once(clusters: Any, tmp_path: Path, none_left:
     none_left()
 
 
-@pytest.mark.parametrize(("uneven", "few"), [("join", 1), ("drop", 10)])
+@pytest.mark.parametrize(("uneven", "few"), [("join", 1), pytest.param("drop", 10, marks=pytest.mark.slow)])
 def test_a_small_micro_batch_is_no_end(
     clusters: Any, tmp_path: Path, none_left: Any, caplog: Any, uneven: str, few: int
 ) -> None:
@@ -84,6 +84,7 @@ def test_a_small_micro_batch_is_no_end(
     none_left()
 
 
+@pytest.mark.slow
 def test_what_ends_a_training_ends_the_stream_and_is_raised(clusters: Any, tmp_path: Path, none_left: Any) -> None:
     write(tmp_path / "table", 0)
     stream = streamed(clusters, tmp_path, tmp_path / "notes", [4], max_restarts=0)
@@ -96,6 +97,7 @@ def test_what_ends_a_training_ends_the_stream_and_is_raised(clusters: Any, tmp_p
     none_left()
 
 
+@pytest.mark.slow
 def test_a_stream_that_somebody_stops_has_ended(clusters: Any, tmp_path: Path, none_left: Any) -> None:
     """What it was at work on is cancelled by that, which Spark tells as an error of its query."""
     write(tmp_path / "table", 0)
@@ -112,6 +114,7 @@ def test_a_stream_that_somebody_stops_has_ended(clusters: Any, tmp_path: Path, n
     none_left()
 
 
+@pytest.mark.slow
 def test_rows_that_a_stream_would_pass_over(clusters: Any, tmp_path: Path, caplog: Any) -> None:
     """Epochs of a training that was no stream, in the same folder, would pass for micro-batches."""
     write(tmp_path / "table", 0)

@@ -120,6 +120,7 @@ def dying(mark: Path) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.Record
     return run
 
 
+@pytest.mark.slow
 def test_jobs_that_append_at_once_and_a_task_that_is_killed(clusters: Any, tmp_path: Path) -> None:
     spark, folder, rows = clusters.spark, tmp_path / "out", 30_000
 

@@ -106,6 +106,7 @@ def test_all_reduce_ends_with_the_same_bits_everywhere(
     none_left()
 
 
+@pytest.mark.slow
 def test_all_reduce_goes_on_where_it_was(clusters: Any, table: pa.Table, tmp_path: Path) -> None:
     whole = clusters.train("local", table, tmp_path / "whole", strategy="all_reduce").variables()
     clusters.train("local", table, tmp_path / "parts", strategy="all_reduce", epochs=1)
@@ -143,6 +144,7 @@ def test_one_worker_and_one_server(clusters: Any, table: pa.Table, tmp_path: Pat
     none_left()
 
 
+@pytest.mark.slow
 def test_three_workers_are_deterministic(clusters: Any, table: pa.Table, tmp_path: Path) -> None:
     """With three, the order of a sum matters: gradients are summed in worker order, whoever comes first."""
     a, b = (clusters.train("local", table, tmp_path / n, workers=3, ps=1, epochs=1).variables() for n in ("a", "b"))
@@ -187,6 +189,7 @@ def test_evaluation_reads_trained_variables_however_they_are_made(
     assert history[0] < 1e-2 and history[-1] < 1e-6, history
 
 
+@pytest.mark.slow
 def test_a_model_never_scores_with_weights_of_another_training(clusters: Any, table: pa.Table, tmp_path: Path) -> None:
     """Two trainings of one directory write the same file names: the older model says that its weights are gone."""
     first = clusters.train("local", table, tmp_path / "a", epochs=1)
@@ -210,6 +213,7 @@ def test_pandas_keep_their_index_and_types(trained: dict[str, Any], table: pa.Ta
     assert (scored["p"] == whole.loc[frame.index, "p"]).all()
 
 
+@pytest.mark.slow
 def test_resuming_keeps_as_many_checkpoints(clusters: Any, table: pa.Table, tmp_path: Path) -> None:
     for epochs in (2, 4, 6):
         clusters.train("local", table, tmp_path, epochs=epochs, checkpoint_s=0.01)
@@ -221,6 +225,7 @@ def test_resuming_keeps_as_many_checkpoints(clusters: Any, table: pa.Table, tmp_
     assert [h["epoch"] for h in model.figures["history"]] == [7], "a moved directory goes on where it was"
 
 
+@pytest.mark.slow
 def test_a_best_epoch_whose_weights_are_gone_is_none(
     clusters: Any, table: pa.Table, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -236,6 +241,7 @@ def test_a_best_epoch_whose_weights_are_gone_is_none(
     assert model.checkpoint == str(tmp_path / "best" / f"model.ckpt-{later['global_step']}")
 
 
+@pytest.mark.slow
 def test_a_best_epoch_whose_weights_are_damaged_is_none(
     clusters: Any, table: pa.Table, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -256,6 +262,7 @@ def test_a_best_epoch_whose_weights_are_damaged_is_none(
     assert np.isfinite(on.transform(table).column("p").to_numpy()).all()
 
 
+@pytest.mark.slow
 def test_early_stopping_is_asked_of_each_run(clusters: Any, table: pa.Table, tmp_path: Path) -> None:
     """A model that cannot get better stops; another run of the same directory without patience goes on."""
 
