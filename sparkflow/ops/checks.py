@@ -23,15 +23,32 @@ op("EnsureShape", "input: T -> output: T", lambda op: [shapes.merge(op.inputs[0]
 Check = Callable[..., Operation]
 
 
-def _checked(
-    what: str, truth: Callable[[], Tensor], known: Any, data: Sequence[Any], summarize: int | None
-) -> Operation:
+def _checked(truth: Callable[[], Tensor], known: Any, data: Sequence[Any], summarize: int | None) -> Operation:
     """No op where `known` says that it holds, an error where it does not, an Assert where it is None."""
     if known is None:
         return control_flow.Assert(truth(), data, summarize=summarize)
     if not known:
-        raise InvalidArgumentError(what + " " + " ".join(str(d) for d in data if isinstance(d, str)))
+        raise InvalidArgumentError("\n".join(_shown(d, 3 if summarize is None else summarize) for d in data))
     return control_flow.no_op("static_checks_determined_all_ok")
+
+
+def _shown(item: Any, summarize: int) -> str:
+    """A text, or of values that are known the first `summarize`, all for a number below 0."""
+    value = constant_value(item) if isinstance(item, Tensor) else item
+    if isinstance(value, str) or value is None:
+        return str(item)
+    flat = np.ravel(value)
+    first = [str(x) for x in (flat if summarize < 0 else flat[:summarize])]
+    return str(value) if not np.ndim(value) else str([*first, *(["..."] if len(first) < flat.size else [])])
+
+
+def _told(message: str | None, data: Any, otherwise: Sequence[Any]) -> list[Any]:
+    """What an error says: the message where there is one, and the data or what the check itself has to say."""
+    return [*([message] if message else []), *(data or otherwise)]
+
+
+def _before(message: str | None) -> str:
+    return f"{message}  " if message else ""
 
 
 def _all(condition: Tensor) -> Tensor:
@@ -49,8 +66,8 @@ def _compared(name: str, sign: str, compare: Callable[..., Tensor], numpy: Calla
             a, b = constant_value(x), constant_value(y)
             known = None if a is None or b is None else bool(np.all(numpy(a, b)))
             said = f"Condition x {sign} y did not hold element-wise:"
-            shown = data or [message or "", said, f"x ({x.name}) = ", x, f"y ({y.name}) = ", y]
-            return _checked(message or label, lambda: _all(compare(x, y)), known, shown, summarize)
+            shown = _told(message, data, [said, f"x ({x.name}) = ", x, f"y ({y.name}) = ", y])
+            return _checked(lambda: _all(compare(x, y)), known, shown, summarize)
 
     label = name
     check.__name__ = check.__qualname__ = name
@@ -75,8 +92,9 @@ def _signed(name: str, sign: str, against: Check, flipped: bool) -> Check:
         with get_default_graph().name_scope(name or label):
             x = convert_to_tensor(x, name="x")
             zero = convert_to_tensor(0, x.dtype.base_dtype)
-            shown = data or [message or "", f"Condition x {sign} 0 did not hold element-wise:", f"x ({x.name}) = ", x]
-            return against(*((zero, x) if flipped else (x, zero)), data=shown, summarize=summarize, message=message)
+            said = [f"Condition x {sign} 0 did not hold element-wise:", f"x ({x.name}) = ", x]
+            shown = _told(message, data, said)
+            return against(*((zero, x) if flipped else (x, zero)), data=shown, summarize=summarize)
 
     label = name
     check.__name__ = check.__qualname__ = name
@@ -100,7 +118,8 @@ def assert_near(
         y = convert_to_tensor(y, x.dtype.base_dtype, "y")
         eps = 10 * float(np.finfo(x.dtype.np if x.dtype.name != "bfloat16" else np.float32).eps)
         rtol, atol = (convert_to_tensor(eps if t is None else t, x.dtype.base_dtype) for t in (rtol, atol))
-        shown = data or [message or "", "x and y not equal to tolerance", f"x ({x.name}) = ", x, f"y ({y.name}) = ", y]
+        said = ["x and y not equal to tolerance", f"x ({x.name}) = ", x, f"y ({y.name}) = ", y]
+        shown = _told(message, data, said)
         bound = math.add(atol, math.multiply(rtol, math.abs(y)))
         return control_flow.Assert(_all(math.less(math.abs(math.subtract(x, y)), bound)), shown, summarize=summarize)
 
@@ -110,7 +129,7 @@ def assert_integer(x: Any, message: str | None = None, name: str | None = None) 
     with get_default_graph().name_scope(name or "assert_integer"):
         x = convert_to_tensor(x, name="x")
         if not x.dtype.is_integer:
-            raise TypeError(f'{message or ""}  Expected "x" to be integer type.  Found: {x.dtype.name} ({x.name})')
+            raise TypeError(f'{_before(message)}Expected "x" to be integer type.  Found: {x.dtype.name} ({x.name})')
         return control_flow.no_op("statically_determined_was_integer")
 
 
@@ -119,7 +138,7 @@ def assert_type(tensor: Any, tf_type: Any, message: str | None = None, name: str
     with get_default_graph().name_scope(name or "assert_type"):
         tensor, want = convert_to_tensor(tensor, name="tensor"), dtypes.as_dtype(tf_type)
         if tensor.dtype.base_dtype is not want:
-            raise TypeError(f"{message or ''}  {tensor.name} must be of type {want.name}; got {tensor.dtype.name}")
+            raise TypeError(f"{_before(message)}{tensor.name} must be of type {want.name}; got {tensor.dtype.name}")
         return control_flow.no_op("statically_determined_correct_type")
 
 
@@ -153,16 +172,11 @@ def _rank_check(name: str, sign: str, compare: Callable[..., Tensor], numpy: Cal
             if wanted is not None and x._shape is not None:
                 if not numpy(len(x._shape), int(wanted)):
                     raise ValueError(
-                        f"{message or ''} {x.name}: rank must be {sign} {int(wanted)}, got {shapes.show(x._shape)}"
+                        f"{_before(message)}{x.name}: rank must be {sign} {int(wanted)}, got {shapes.show(x._shape)}"
                     )
                 return control_flow.no_op("static_checks_determined_all_ok")
-            shown = data or [
-                message or "",
-                f"Tensor {x.name} must have rank {sign}",
-                rank,
-                "Received shape: ",
-                array.shape(x),
-            ]
+            said = [f"Tensor {x.name} must have rank {sign}", rank, "Received shape: ", array.shape(x)]
+            shown = _told(message, data, said)
             return control_flow.Assert(compare(array.rank(x), rank), shown, summarize=summarize)
 
     label = name
@@ -189,19 +203,14 @@ def assert_rank_in(
         if x._shape is not None and all(k is not None for k in known):
             wanted = [int(k) for k in known if k is not None]
             if len(x._shape) not in wanted:
-                raise ValueError(f"{message or ''} {x.name}: rank must be in {wanted}, got {shapes.show(x._shape)}")
+                raise ValueError(f"{_before(message)}{x.name}: rank must be in {wanted}, got {shapes.show(x._shape)}")
             return control_flow.no_op("static_checks_determined_all_ok")
         found = [math.equal(array.rank(x), r) for r in tensors]
         condition = found[0]
         for other in found[1:]:
             condition = math.logical_or(condition, other)
-        shown = data or [
-            message or "",
-            f"Tensor {x.name} must have rank in",
-            *tensors,
-            "Received shape: ",
-            array.shape(x),
-        ]
+        said = [f"Tensor {x.name} must have rank in", *tensors, "Received shape: ", array.shape(x)]
+        shown = _told(message, data, said)
         return control_flow.Assert(condition, shown, summarize=summarize)
 
 
@@ -211,7 +220,7 @@ def assert_scalar(tensor: Any, name: str | None = None, message: str | None = No
         tensor = convert_to_tensor(tensor)
         if tensor._shape != ():
             raise ValueError(
-                f"{message or ''} Expected scalar shape for {tensor.name}, saw {shapes.show(tensor._shape)}"
+                f"{_before(message)}Expected scalar shape for {tensor.name}, saw {shapes.show(tensor._shape)}"
             )
         return tensor
 

@@ -174,3 +174,26 @@ def test_long_text_of_a_function_is_not_copied(graph: Any) -> None:
             assert tracemalloc.get_traced_memory()[1] < len(text)
         finally:
             tracemalloc.stop()
+
+
+def test_what_is_known_to_fail_shows_its_values(graph: tf.Graph) -> None:
+    with pytest.raises(tf.errors.InvalidArgumentError) as failed:
+        tf.assert_greater(tf.constant([1, 2, 3, 4], name="few"), 2, message="more, please")
+    assert failed.value.message == (
+        "more, please\nCondition x > y did not hold element-wise:\nx (few:0) = \n['1', '2', '3', '...']\n"
+        "y (assert_greater/y:0) = \n2"
+    )
+    with pytest.raises(tf.errors.InvalidArgumentError) as failed:
+        tf.assert_positive(tf.constant(-1, name="less"))
+    assert failed.value.message == "Condition x > 0 did not hold element-wise:\nx (less:0) = \n-1"
+    with pytest.raises(tf.errors.InvalidArgumentError) as failed:
+        tf.assert_equal([1, 2, 3, 4], 0, data=["own", tf.constant("text")], message="all", summarize=-1)
+    assert failed.value.message == "all\nown\nb'text'"
+    with pytest.raises(ValueError, match=r"^Expected scalar"):
+        tf.assert_scalar(tf.zeros([2]))
+
+
+def test_what_fails_as_it_runs_has_no_empty_message(graph: tf.Graph) -> None:
+    x = tf.placeholder(tf.int32, [1])
+    with tf.Session() as session, pytest.raises(tf.errors.InvalidArgumentError, match=r"failed: \[Condition x >= 0"):
+        session.run(tf.assert_non_negative(x), {x: [-1]})
