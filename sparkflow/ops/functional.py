@@ -8,31 +8,39 @@ from typing import Any
 from sparkflow.framework import nest, shapes
 from sparkflow.framework.apply import convert_to_tensor
 from sparkflow.framework.graph import Tensor, get_default_graph
-from sparkflow.ops import array, math
+from sparkflow.ops import math
 from sparkflow.ops.control_flow_while import while_loop
+from sparkflow.ops.ragged import RaggedTensor, _count
 from sparkflow.ops.tensor_array import TensorArray
+from sparkflow_runtime.wire import dtypes
 
 
 class _Rows:
-    """The rows of a structure of tensors, which all have as many."""
+    """The rows of a structure of tensors and RaggedTensors, which all have as many."""
 
     def __init__(self, elems: Any, where: str):
         self.structure = elems
-        self.tensors = [convert_to_tensor(e, name="elem") for e in nest.flatten(elems)]
+        leaves = nest.flatten(elems)
+        self.tensors = [e if isinstance(e, RaggedTensor) else convert_to_tensor(e, name="elem") for e in leaves]
         if not self.tensors:
             raise ValueError(f"{where}: elems has no tensors")
         known: shapes.Dims = (None,)
         for tensor in self.tensors:
-            if tensor._shape == ():
+            dims = shapes.as_dims(tensor.shape)
+            if dims == ():
                 raise ValueError(f"{where}: elements must be 1+ dimensional tensors, not scalars, got {tensor}")
-            known = shapes.merge(known, None if tensor._shape is None else tensor._shape[:1])
+            known = shapes.merge(known, None if dims is None else dims[:1])
         assert known is not None
         self.known: int | None = known[0]
-        self.count: Any = array.shape(self.tensors[0])[0] if self.known is None else self.known
-        self._arrays = [TensorArray(t.dtype, size=self.count, infer_shape=True).unstack(t) for t in self.tensors]
+        self.count: Any = _count(self.tensors[0], dtypes.int32) if self.known is None else self.known
+        self._parts: list[Any] = [t if isinstance(t, RaggedTensor) else self._array(t) for t in self.tensors]
+
+    def _array(self, rows: Tensor) -> TensorArray:
+        return TensorArray(rows.dtype, size=self.count, infer_shape=True).unstack(rows)
 
     def at(self, index: Any) -> Any:
-        return nest.pack_sequence_as(self.structure, [a.read(index) for a in self._arrays])
+        found = [part.read(index) if isinstance(part, TensorArray) else part[index] for part in self._parts]
+        return nest.pack_sequence_as(self.structure, found)
 
 
 def _arrays(types: list[Any], count: Any, infer_shape: bool) -> list[TensorArray]:
@@ -64,7 +72,7 @@ def map_fn(
     name: str | None = None,
     fn_output_signature: Any = None,
 ) -> Any:
-    """fn(row) for each row of elems (a tensor, or a nested structure of tensors of one first size), stacked.
+    """fn(row) for each row of elems (a tensor or RaggedTensor, or a structure of some of one first size), stacked.
 
     dtype: the types of what fn returns, in its structure, where these are not those of elems. infer_shape: what fn
     returns has one shape for all rows. fn_output_signature: TensorFlow 2's word for dtype. Raises TypeError where fn

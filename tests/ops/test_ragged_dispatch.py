@@ -44,6 +44,16 @@ def test_what_a_ragged_tensor_cannot_be_taken_for_is_refused(graph: tf.Graph) ->
         session.run(tf.squeeze(r, [1]))
 
 
+def test_functions_are_mapped_over_rows(graph: tf.Graph) -> None:
+    r = _ragged()
+    total = tf.map_fn(lambda row: tf.cast(tf.reduce_sum(row), tf.float32), r, dtype=tf.float32)
+    fed = tf.ragged.placeholder(tf.float32, 1)
+    longest = tf.foldl(lambda most, row: tf.maximum(most, tf.reduce_sum(row)), fed, initializer=0.0)
+    with tf.Session() as session:
+        assert session.run(total).tolist() == [3.0, 0.0, 3.0] and total.shape.as_list() == [3]
+        assert session.run(longest, {fed: tf.ragged.constant_value([[1.0, 1.5], [2.0]], dtype=tf.float32)}) == 2.5
+
+
 def test_rows_of_one_length_are_known(graph: tf.Graph) -> None:
     uniform = tf.RaggedTensor.from_uniform_row_length([1, 2, 3, 4], 2)
     assert uniform.shape.as_list() == [2, 2] and (uniform + 1).shape.as_list() == [2, 2]

@@ -141,6 +141,10 @@ CASES: dict[str, Callable[[Any], Any]] = {
         tf.ragged.constant([["A", "b"], [], ["c"]]), axis=-1, separator=" "
     ),
     "joined-nested": lambda tf: tf.strings.reduce_join(tf.ragged.constant([[["A", "b"], ["c"]], []]), axis=2),
+    "map-rows": lambda tf: tf.map_fn(tf.reduce_sum, _a(tf), dtype=tf.float32),
+    "map-rows-beside": lambda tf: tf.map_fn(
+        lambda x: tf.cast(tf.size(x[0]), tf.float32) * x[1], (_b(tf), tf.constant([1.0, 2.0, 3.0])), dtype=tf.float32
+    ),
     "gradient-of-stack": lambda tf: _gradient(tf, lambda a: tf.reduce_sum(tf.square(tf.stack([a, 2.0 * a], 1)))),
     "gradient": lambda tf: _gradient(tf, lambda a: tf.reduce_sum(tf.square((a * a).to_tensor()))),
     "gradient-of-max": lambda tf: _gradient(tf, lambda a: tf.reduce_max(tf.concat([a, a * 2], 1), 1)),
