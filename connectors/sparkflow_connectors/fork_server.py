@@ -163,7 +163,8 @@ class _Server:
             if "errno" in told:
                 raise OSError(told["errno"], os.strerror(told["errno"]))
             ours.pop_all()
-            self._forks.append(served := _Served(told["pid"], to_write, out, status))
+            served = _Served(told["pid"], to_write, out, status)
+            self._forks = [*self._living(), served]
             return _ServedChild(name, served, told["files"])
 
     def _ask(self, asked: dict[str, Any], files: Sequence[int], look: Callable[[], None]) -> dict[str, Any]:
@@ -195,8 +196,10 @@ class _Server:
 
     def is_busy(self) -> bool:
         """Whether it has forks, or is about to have one."""
-        self._forks = [fork for fork in self._forks if fork.poll() is None]
-        return bool(self._forks) or self._lock.locked()
+        return bool(self._living()) or self._lock.locked()
+
+    def _living(self) -> list[_Served]:
+        return [fork for fork in self._forks if fork.poll() is None]
 
     def closed(self) -> bool:
         return self._line.fileno() < 0

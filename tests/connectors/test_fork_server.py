@@ -264,6 +264,12 @@ def test_trainings_of_two_kinds_at_once_have_a_server_each(begun: Any) -> None:
     assert found[:2] == found[2:] and found[0] != found[1]
 
 
+def test_forks_that_have_ended_are_forgotten(begun: Any) -> None:
+    for _ in range(3):
+        begun().stop()
+    assert len(fork_server._SERVERS._all[-1]._forks) == 1
+
+
 def test_what_the_system_cannot_start_says_so(begun: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """As it begins in a thread, which nobody would hear of."""
     monkeypatch.setattr("sys.path", [*sys.path, "no\0path"])
