@@ -1,4 +1,4 @@
-"""The live line between a job's roles and its driver: hellos, progress, the first error, the end.
+"""The live line between a job's roles and its driver: hellos, where each serves, progress, the first error, the end.
 
 The driver listens; each worker role dials it with the job's secret. A role whose line breaks before it said it was
 done is lost, which the driver so learns within the keepalive however the cluster reports it. A role whose driver is
@@ -17,12 +17,15 @@ from collections.abc import Callable
 from threading import Lock
 from typing import Any, NamedTuple
 
+from sparkflow_connectors.processes import START_TIMEOUT_S
+from sparkflow_connectors.waiting import CLAIM_TIMEOUT_S
 from sparkflow_runtime.transport import Channel, Options, dial, listen
-from sparkflow_runtime.wire.errors import OpError, UnimplementedError, from_dict, to_dict
+from sparkflow_runtime.wire.errors import DeadlineExceededError, OpError, UnimplementedError, from_dict, to_dict
 
-HELLO, PROGRESS, ERROR, DONE, LOG, EPOCH = range(1, 7)
+HELLO, PROGRESS, ERROR, DONE, LOG, EPOCH, GATHER = range(1, 8)
 _NAMES = {HELLO: "hello", PROGRESS: "progress", ERROR: "error", DONE: "done", LOG: "log", EPOCH: "epoch"}
 _PROGRESS_EVERY_S = 0.2
+_START_S = CLAIM_TIMEOUT_S + START_TIMEOUT_S
 
 _log = logging.getLogger(__name__)
 
@@ -41,6 +44,7 @@ class DriverControl:
     def __init__(self, host: str | tuple[str, str], secret: bytes, workers: int, keepalive_s: float = 10.0):
         self._workers, self._lock = workers, Lock()
         self._done: list[Callable[..., None]] = []  # how to answer each role that is done
+        self._gathered: dict[int, tuple[str, Callable[..., None]]] = {}  # by rank: what it said, how to answer it
         self.events: queue.SimpleQueue[Event] = queue.SimpleQueue()
         self._said_bye: set[str] = set()
         told, at = (host, host) if isinstance(host, str) else host
@@ -49,6 +53,9 @@ class DriverControl:
         self.url = self._listener.url if told == at else f"tcp://{told}:{port}"
 
     def on_message(self, channel: Channel, method: int, meta: bytes, tensors: list[Any], reply: Any) -> None:
+        if method == GATHER:
+            self._gather(_rank(channel), json.loads(meta)["text"], reply)
+            return
         if method not in _NAMES:
             raise UnimplementedError(f"The driver takes no method {method} (from {channel})")
         if method in (DONE, ERROR):
@@ -66,6 +73,16 @@ class DriverControl:
             answers = list(self._done) if len(self._done) == self._workers else []
         for answer in answers:
             answer()
+
+    def _gather(self, rank: int, text: str, reply: Callable[..., None]) -> None:
+        """Everybody's text to all of them, once the last has come. Where one is lost, the attempt ends, and so does its
+        line."""
+        with self._lock:
+            self._gathered[rank] = text, reply
+            answers = sorted(self._gathered.items()) if len(self._gathered) == self._workers else []
+        texts = json.dumps([said for _, (said, _) in answers]).encode()
+        for _, (_, answer) in answers:
+            answer(texts)
 
     def on_close(self, channel: Channel, error: OpError) -> None:
         if channel.peer not in self._said_bye:
@@ -94,6 +111,16 @@ class TaskControl:
 
     def _tell(self, method: int, fields: dict[str, Any]) -> None:
         self._channel.push(method, json.dumps(fields).encode())
+
+    def gather(self, text: str) -> list[str]:
+        """An all-gather among the roles, in rank order. Raises DeadlineExceededError where not all begin."""
+        asked = json.dumps({"text": text}).encode()
+        try:
+            return list(json.loads(self._channel.call(GATHER, asked, timeout_s=_START_S)[0]))
+        except DeadlineExceededError as error:
+            raise DeadlineExceededError(
+                f"Start: not all workers announced themselves in {_START_S:g} s; the driver's log tells which began"
+            ) from error
 
     def progress(self, fields: dict[str, Any], force: bool = False) -> None:
         """Report figures, a few times a second at the most unless `force`."""

@@ -28,12 +28,13 @@ _log = logging.getLogger(__name__)
 
 
 def role(
-    job: Job, partition: Partition, rank: int, host: str, gather: Gather, begun_ps: Child | None = None
+    job: Job, partition: Partition, rank: int, host: str, gather: Gather | None = None, begun_ps: Child | None = None
 ) -> dict[str, Any]:
     """Train as worker `rank`; the figures of the training.
 
     partition: the worker's rows, closed here. host: the interface by which peers reach this
-    task. gather: an all-gather of short strings over all ranks, in rank order; called once.
+    task. gather: an all-gather of short strings over all ranks, in rank order; called once. Without it the driver
+    hands them out.
     begun_ps: the process of a parameter server that waits for its first line; without it one is started here, if
     this rank has one.
     Every error goes to the driver before it is raised.
@@ -48,7 +49,7 @@ def role(
         checkpoint = directory.latest(job.checkpoint_dir) if rank == 0 else None
         where = ps.address if ps else None
         mine = Announcement(job.run_id, rank, server.address, where, saved_position(checkpoint))
-        everyone = Announcement.decode_all(_gathered(gather, mine), job.run_id)
+        everyone = Announcement.decode_all(_gathered(gather or control.gather, mine), job.run_id)
         cluster = job.cluster([a.ps for a in everyone if a.ps], [a.worker for a in everyone])
         if ps is not None:
             ps.join(cluster)
@@ -96,7 +97,7 @@ def _gathered(gather: Gather, mine: Announcement) -> list[str]:
         return gather(mine.encode())
     except OpError:
         raise
-    except Exception as error:  # EOFError, where a barrier stage of Spark has failed
+    except Exception as error:
         raise UnavailableError(
             f"Worker {mine.rank} could not gather all addresses ({type(error).__name__}: {error}): a task was lost"
         ) from error

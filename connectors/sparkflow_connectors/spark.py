@@ -310,7 +310,8 @@ def _as_ours(error: Exception, stopped: bool) -> Exception:
 
 
 def _task(job: Job, source: Source) -> Any:
-    """The function of one task. Batches arrive lazily; one gather, since each takes Spark up to two seconds."""
+    """The function of one task. Batches arrive lazily. Addresses go through the driver: `allGather` looks once a second,
+    so it takes one or two."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context = BarrierTaskContext.get()
@@ -324,7 +325,7 @@ def _task(job: Job, source: Source) -> Any:
         sys.setswitchinterval(5e-4)
         with _threads(job.threads):
             partition = OwnPartition(job.plan(rank), job.layout, source.pieces(job, rank, _sent(batches)))
-            result = role(job, partition, rank, host, context.allGather)
+            result = role(job, partition, rank, host)
         found = arrow_of(np.array([rank], np.int32)), texts([json.dumps(result)], pa.string())
         yield pa.RecordBatch.from_arrays(list(found), ["rank", "result"])
 

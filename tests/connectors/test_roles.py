@@ -5,13 +5,14 @@ from __future__ import annotations
 import dataclasses
 import os
 import queue
+import threading
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 import sparkflow as tf
-from sparkflow_connectors import roles
+from sparkflow_connectors import control, roles
 from sparkflow_connectors.control import DriverControl, TaskControl, reported
 from sparkflow_connectors.job import Announcement
 from sparkflow_runtime.wire.errors import InvalidArgumentError, UnavailableError
@@ -84,6 +85,38 @@ def test_a_role_hears_whether_the_driver_ended_its_attempt() -> None:
     driver.events.get(timeout=10)
     driver.close()
     assert "the driver has ended this attempt" in heard.get(timeout=10).message
+
+
+def test_roles_gather_through_the_driver() -> None:
+    driver, found = DriverControl("127.0.0.1", b"secret", 3), dict[int, list[str]]()
+    lines = [TaskControl(driver.url, b"secret", rank, lambda error: None) for rank in range(3)]
+
+    def gather(rank: int) -> None:
+        found[rank] = lines[rank].gather(f"of {rank}")
+
+    threads = [threading.Thread(target=gather, args=(rank,)) for rank in (2, 0)]
+    for thread in threads:
+        thread.start()
+    threads[0].join(0.1)
+    assert not found, "not before all have come"
+    gather(1)
+    for thread in threads:
+        thread.join(20)
+    assert [found[rank] for rank in range(3)] == [["of 0", "of 1", "of 2"]] * 3
+    driver.close()
+
+
+def test_a_role_that_waits_for_the_others_is_told_of_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    driver, gone = DriverControl("127.0.0.1", b"secret", 2), queue.Queue[Any]()
+    line = TaskControl(driver.url, b"secret", 0, gone.put)
+    monkeypatch.setattr(control, "_START_S", 0.1)
+    with pytest.raises(tf.errors.DeadlineExceededError, match=r"not all workers announced themselves in 0\.1 s"):
+        line.gather("of 0")
+    monkeypatch.setattr(control, "_START_S", 20.0)
+    threading.Timer(0.1, driver.close).start()
+    with pytest.raises(tf.errors.UnavailableError):
+        line.gather("of 0")
+    assert "the driver has ended this attempt" in gone.get(timeout=10).message
 
 
 def test_a_driver_that_listens_elsewhere_than_its_roles_dial() -> None:
