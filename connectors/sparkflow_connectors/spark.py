@@ -310,8 +310,8 @@ def _as_ours(error: Exception, stopped: bool) -> Exception:
 
 
 def _task(job: Job, source: Source) -> Any:
-    """The function of one task. Batches arrive lazily. Addresses go through the driver: `allGather` looks once a second,
-    so it takes one or two."""
+    """The function of one task. Batches arrive lazily. Addresses go through the driver, as `allGather` takes one or two
+    seconds: it looks once in each."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context = BarrierTaskContext.get()
