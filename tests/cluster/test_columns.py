@@ -216,6 +216,7 @@ def ages(folder: str, **column: Any) -> Any:
     return tf.spark.load_model(f"{folder}/export", columns, inputs={"age": "age:0"}, outputs={"p": "pair"})
 
 
+@pytest.mark.slow
 def test_a_table_is_not_overwritten_by_its_own_predictions(clusters: Any, folder: str, tmp_path: Path) -> None:
     """Spark refuses that of a table that is read, so it must know that the tasks read it; at no cost to them."""
     spark = clusters.spark
@@ -322,6 +323,7 @@ def test_files_are_read_as_spark_was_told_to(clusters: Any, folder: str, tmp_pat
         spark.conf.unset("spark.sql.parquet.fieldId.read.enabled")
 
 
+@pytest.mark.slow
 def test_spark_says_what_does_not_fit(frame: Any, folder: str) -> None:
     model = tf.spark.load_model(f"{folder}/export", COLUMNS)
     for table, message in (

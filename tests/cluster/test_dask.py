@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import distributed
+import psutil
 import pyarrow as pa
 import pytest
 from distributed import Client
@@ -190,7 +191,8 @@ def test_a_stopped_dask_worker_is_left_out_of_the_next_attempt(
 
     def stop() -> None:
         child = int(story.wait_for(r"worker 0 started \(pid (\d+) ")[1])
-        stopped.append(int(Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()[1]))
+        hosts = psutil.Process(child).parents()  # the fork server, and the Dask worker
+        stopped.append(next(p.pid for p in hosts if "sparkflow_connectors" not in " ".join(p.cmdline())))
         os.kill(stopped[0], signal.SIGSTOP)
 
     stopper = _later(stop)
@@ -330,6 +332,7 @@ def _keys(dask_scheduler: Any = None) -> list[Any]:
     return list(dask_scheduler.tasks)
 
 
+@pytest.mark.slow
 def test_a_restarted_cluster_costs_an_attempt(
     clusters: Any, table: pa.Table, tmp_path: Path, story: Story, none_left: Any
 ) -> None:

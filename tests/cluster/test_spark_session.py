@@ -74,7 +74,7 @@ def test_a_training_that_is_cancelled_in_spark_is_not_begun_anew(
     none_left()
 
 
-@pytest.mark.parametrize("whose", ["callers", "own"])
+@pytest.mark.parametrize("whose", ["callers", pytest.param("own", marks=pytest.mark.slow)])
 def test_a_training_in_a_job_group_of_its_caller(
     clusters: Any, table: pa.Table, tmp_path: Path, none_left: Any, whose: str
 ) -> None:
@@ -175,7 +175,7 @@ def test_an_order_that_no_task_gets(clusters: Any, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "session, options, left",
     [
-        ("dynamic", {}, [0, 2, 7]),
+        pytest.param("dynamic", {}, [0, 2, 7], marks=pytest.mark.slow),
         ("static", {}, [7]),
         ("static", {"partitionOverwriteMode": "DYNAMIC"}, [0, 2, 7]),
         ("dynamic", {"partitionOverwriteMode": "static"}, [7]),

@@ -64,6 +64,7 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spark_slots, "_FIRST_WORD_S", 0.0)
 
 
+@pytest.mark.slow
 def test_a_training_says_that_it_waits_for_slots(
     clusters: Any, table: pa.Table, tmp_path: Path, held: Path, at_once: None, none_left: Any
 ) -> None:

@@ -62,7 +62,8 @@ def test_each_micro_batch_is_used_once(clusters: Any, tmp_path: Path, none_left:
     none_left()
 
 
-@pytest.mark.parametrize(("uneven", "few"), [("join", 1), pytest.param("drop", 10, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize(("uneven", "few"), [("join", 1), ("drop", 10)])
 def test_a_small_micro_batch_is_no_end(
     clusters: Any, tmp_path: Path, none_left: Any, caplog: Any, uneven: str, few: int
 ) -> None:

@@ -69,6 +69,7 @@ def test_spark_writes_and_reads(clusters: Any, tmp_path: Path) -> None:
     assert sorted(r.v for r in found.collect()) == [[0, 0, 5], [1, 2]], "as lists of their values"
 
 
+@pytest.mark.slow
 def test_spark_says_what_is_wrong_and_leaves_nothing(clusters: Any, tmp_path: Path) -> None:
     spark, folder = clusters.spark, tmp_path / "out"
     _ = tf.spark.session  # a driver that has loaded it gets our errors

@@ -45,6 +45,7 @@ def _body(count: int) -> Any:
     return tf.gradients(tf.while_loop(lambda i, x: i < 2, body, [0, v])[1], v)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("build, few", [(_queues, 1200), (_body, 400)])
 def test_compiling_is_linear(build: Callable[[int], Any], few: int) -> None:
     _seconds(build, 10)
@@ -78,7 +79,7 @@ def test_fetches_among_feeds_are_found_in_linear_time() -> None:
     assert ratio < 12, f"5 times the fetches took {ratio:.1f} times as long"
 
 
-@pytest.mark.parametrize("loops", [0, 15])
+@pytest.mark.parametrize("loops", [0, pytest.param(15, marks=pytest.mark.slow)])
 def test_branches_deeper_than_python_nests(loops: int) -> None:
     def nest(depth: int, y: Any) -> Any:
         if depth == 0:

@@ -125,6 +125,7 @@ FUNCTIONS = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, len(FUNCTIONS) - 1), st.integers(0, 9)), min_size=2, max_size=9))
 def test_random_bodies(steps: list[tuple[int, int]]) -> None:
