@@ -8,7 +8,6 @@ to do, and a dozen of these hold up the one that has.
 
 from __future__ import annotations
 
-import fcntl
 import logging
 import os
 import sys
@@ -151,7 +150,7 @@ def _locked(names: Iterable[str]) -> Iterator[tuple[dict[str, int], set[str]]]:
             if len(mine) == _MOST_LOCKS:
                 others.add(name)  # until these are built
                 continue
-            lock = _lock(name)
+            lock = machine_code.lock(name)
             if lock is None:
                 others.add(name)
                 continue
@@ -159,26 +158,6 @@ def _locked(names: Iterable[str]) -> Iterator[tuple[dict[str, int], set[str]]]:
             if lock >= 0:
                 stack.callback(os.close, lock)
         yield mine, others
-
-
-def _lock(name: str) -> int | None:
-    """A file by which the loop is locked, -1 where that cannot be; None where another process has locked it."""
-    path = machine_code.lock_file(name)
-    if path is None:
-        return -1
-    try:
-        fd = os.open(path, os.O_WRONLY | os.O_APPEND)
-    except OSError:
-        return -1
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(fd)
-        return None
-    except OSError:  # a file system without locks
-        os.close(fd)
-        return -1
-    return fd
 
 
 def _in_child(names: Mapping[str, int]) -> None:

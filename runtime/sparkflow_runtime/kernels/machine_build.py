@@ -8,7 +8,6 @@ has no such form.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -23,7 +22,7 @@ from numba.core import cgutils, types
 from numba.extending import intrinsic
 from numba.np import arrayobj
 
-from sparkflow_runtime.kernels.machine_code import ENTRY, REFUSED, Source, keep, lock_file, read, target_machine
+from sparkflow_runtime.kernels.machine_code import ENTRY, REFUSED, Source, keep, lock, read, target_machine
 
 OPTIONS: dict[str, Any] = {"fastmath": False, "error_model": "numpy"}  # a division by 0 is inf, as numpy's
 _HEAD = object.__basicsize__
@@ -218,16 +217,9 @@ def _built_alone(name: str, wait: bool) -> bool:
 @contextlib.contextmanager
 def held(name: str, wait: bool) -> Iterator[bool]:
     """Whether this process alone may build `name` meanwhile; True too where nothing is kept for others."""
-    path = lock_file(name)
-    if path is None:
-        yield True
-        return
-    with open(path, "ab") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            yield False
-            return
-        except OSError:  # a file system without locks
-            pass
-        yield True
+    fd = lock(name, wait)
+    try:
+        yield fd is not None
+    finally:
+        if fd is not None and fd >= 0:
+            os.close(fd)

@@ -12,6 +12,7 @@ layout than its signature says.
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import hashlib
 import os
 import re
@@ -122,6 +123,27 @@ def lock_file(name: str) -> Path | None:
     except OSError:
         return None
     return path
+
+
+def lock(name: str, wait: bool = False) -> int | None:
+    """An open file by which the loop is locked, -1 where that cannot be; None where another has locked it and nobody
+    waits."""
+    path = lock_file(name)
+    if path is None:
+        return -1
+    try:
+        fd = os.open(path, os.O_WRONLY | os.O_APPEND)
+    except OSError:
+        return -1
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(fd)
+        return None
+    except OSError:  # a file system without locks
+        os.close(fd)
+        return -1
+    return fd
 
 
 def folder_to_keep_in() -> Path | None:
