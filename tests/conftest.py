@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from sparkflow.framework.graph import Graph
+from sparkflow.framework.graph import Graph, reset_default_graph
 from sparkflow.session.server import Server
 from sparkflow_runtime.kernels import memories, philox
 from sparkflow_runtime.wire.attrs import encode
@@ -33,6 +33,12 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             return "Spark" if "/cluster/" in file and not file.endswith(WITHOUT_SPARK) else file
 
     return ByFile(config, log)
+
+
+@pytest.fixture(autouse=True)
+def own_default_graph() -> None:
+    """No test finds what another left in the default graph: which one came before depends on the machine's speed."""
+    reset_default_graph()
 
 
 @pytest.fixture
