@@ -125,7 +125,16 @@ def test_ctrl_c_in_a_pause_leaves_it_on_after_the_next(event):
     assert _works_again()
 
 
-def test_what_is_made_for_good_is_old_afterwards_and_still_collected():
+@pytest.fixture
+def thawed():
+    """As in a program of which nothing is frozen, unlike in this one (conftest.py)."""
+    gc.unfreeze()
+    yield
+    gc.collect()
+    gc.freeze()
+
+
+def test_what_is_made_for_good_is_old_afterwards_and_still_collected(thawed):
     class Loop:
         def __init__(self):
             self.me = self
@@ -144,16 +153,13 @@ def test_what_is_made_for_good_is_old_afterwards_and_still_collected():
     assert watched() is None
 
 
-def test_what_a_program_froze_stays_frozen():
+def test_what_a_program_froze_stays_frozen(thawed):
     gc.freeze()
-    try:
-        frozen = gc.get_freeze_count()
-        with paused(for_good=True):
-            kept = [[i] for i in range(20_000)]
-        assert len(kept) == 20_000 < frozen
-        assert gc.get_freeze_count() > frozen // 2  # some of them may have ended; unfrozen, it would be 0
-    finally:
-        gc.unfreeze()
+    frozen = gc.get_freeze_count()
+    with paused(for_good=True):
+        kept = [[i] for i in range(20_000)]
+    assert len(kept) == 20_000 < frozen
+    assert gc.get_freeze_count() > frozen // 2  # some of them may have ended; unfrozen, it would be 0
 
 
 def test_a_compile_leaves_no_rings_of_nodes(graph):
