@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
@@ -22,6 +23,16 @@ from sparkflow_runtime.wire.tensor_proto import check_fits
 op("Const", "-> output: dtype", lambda op: [op.attrs["value"].shape])
 op("Pack", "values: N * T -> output: T", lambda op: _pack_shape(op), axis=0)
 
+# Of an attribute's kind, what Python has beside it: a float is cut to a whole number, as in TensorFlow.
+_TAKEN_AS: dict[type, Any] = {
+    bool: np.bool_,
+    int: (numbers.Real, np.bool_),
+    float: (numbers.Real, np.bool_),
+    str: (),
+}
+_WORDS: dict[type, str] = {str: "string"}
+# Of the ops whose inputs are a list, those that take none.
+_MAY_BE_EMPTY = ("Parse", "Print", "PyFunc", "SparseCross", "String", "Collective", "_")
 _ANYTHING: dict[str, frozenset[DType]] = {}
 _CONVERSIONS: list[tuple[type, Callable[..., Tensor]]] = []
 
@@ -193,6 +204,7 @@ def create(op_type: str, inputs: Any = (), attrs: dict[str, Any] | None = None, 
     with graph.name_scope(name or op_type) as scope:  # so that a converted constant is called e.g. MatMul/b
         flat = _flatten(spec, inputs, attrs)
         _check_complete(spec, attrs)
+        _check_plain(spec, attrs)
         op = graph.create_op(op_type, flat, attrs, scope)
     for tensor in op.inputs:
         if tensor.op._control_flow_context is not None:
@@ -205,6 +217,22 @@ def _check_complete(spec: OpSpec, attrs: dict[str, Any]) -> None:
     for name in spec.types_to_tell:
         if name not in attrs:
             raise TypeError(f"{spec.name}: attribute {name!r} is missing; the inputs do not tell it ({spec.signature})")
+
+
+def _check_plain(spec: OpSpec, attrs: dict[str, Any]) -> None:
+    """Raises TypeError, as TensorFlow does, where an attribute is of another kind than its default."""
+    for name, value in attrs.items():
+        kind = spec.plain.get(name)
+        if kind is not None and type(value) is not kind:
+            attrs[name] = _as_plain(spec, name, kind, value)
+
+
+def _as_plain(spec: OpSpec, name: str, kind: type, value: Any) -> Any:
+    if kind is str and isinstance(value, (str, bytes)):
+        return value
+    if isinstance(value, _TAKEN_AS[kind]):
+        return kind(value)
+    raise TypeError(f"{spec.name}: Expected {_WORDS.get(kind, kind.__name__)} for argument {name!r} not {value!r}.")
 
 
 def _flatten(spec: OpSpec, inputs: Any, attrs: dict[str, Any]) -> list[Tensor]:
@@ -246,6 +274,8 @@ def _learn_from_tensors(spec: OpSpec, arg: Arg, value: Any, attrs: dict[str, Any
 
 
 def _convert_arg(spec: OpSpec, arg: Arg, value: Any, attrs: dict[str, Any]) -> list[Tensor]:
+    if arg.is_list and isinstance(value, (list, tuple)) and not value and not spec.name.startswith(_MAY_BE_EMPTY):
+        raise InvalidArgumentError(f"{_where(spec, arg)} takes a list of at least one tensor, got {value!r}")
     if arg.is_type_list:
         wanted = attrs.get(arg.type_attr or "") or [None] * len(value)
         tensors = [_convert(v, t, spec, arg, i) for i, (v, t) in enumerate(zip(value, wanted, strict=True))]

@@ -74,6 +74,11 @@ class OpSpec:
         return tuple(found.items())
 
     @cached_property
+    def plain(self) -> dict[str, type]:
+        """The attributes that are a truth value, a number or a text, and which: their defaults tell."""
+        return {key: type(value) for key, value in self.defaults.items() if type(value) in (bool, int, float, str)}
+
+    @cached_property
     def record(self) -> Callable[..., tuple[Any, ...]]:
         """Makes the tuple of an op's several outputs, each by its name."""
         return namedtuple(self.name, [arg.name for arg in self.outputs])
