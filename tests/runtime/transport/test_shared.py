@@ -122,12 +122,12 @@ def test_idle_segments_are_given_back(unix: Net, monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_process_keeps_so_much_and_no_more(unix: Net, monkeypatch: pytest.MonkeyPatch) -> None:
-    gc.collect()
-    monkeypatch.setattr(shared, "PROCESS_BYTES", sum(shared._owned.values()) + (3 << 20))
+    monkeypatch.setattr(shared, "_owned", {})  # channels of tests before give segments back meanwhile
+    monkeypatch.setattr(shared, "PROCESS_BYTES", 3 << 20)
     there = unix.pair(Echo())
     kept = [there.call(1, b"", [LARGE + i], WAIT_S)[1][0] for i in range(6)]
     assert all((k == LARGE + i).all() for i, k in enumerate(kept))
-    assert there.counters["bytes_borrowed"] < 6 * LARGE.nbytes
+    assert 0 < there.counters["bytes_borrowed"] <= 3 << 20
 
 
 def test_many_threads_share_the_segments(unix: Net) -> None:
