@@ -6,10 +6,11 @@ import os
 import signal
 import subprocess
 import sys
-import textwrap
 import threading
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -21,28 +22,40 @@ from sparkflow_connectors.tfrecord_write import FolderWriter, to_tfrecord
 from sparkflow_connectors.waiting import Patience
 
 FILES = 4  # of the writing that is cut short; then the schema file and _SUCCESS are moved, and the note is removed
-DIES = textwrap.dedent(
-    """
-    import os, signal, sys
-    import pyarrow as pa
-    from sparkflow_connectors import tfrecord_commit
-    from sparkflow_connectors.tfrecord_write import to_tfrecord
+WRITERS = """
+import os, signal, sys
+import pandas  # pyarrow would, in each process
+import pyarrow as pa
+from sparkflow_connectors import tfrecord_commit
+from sparkflow_connectors.tfrecord_write import FolderWriter, to_tfrecord
 
-    folder, mode, left = sys.argv[1], sys.argv[2], int(sys.argv[3])
-    move = os.replace
+def dies_between_moves(folder, mode, left):
+    left, move = [int(left)], os.replace
 
     def replace(source, target):
-        global left
-        if left == 0:
+        if left[0] == 0:
             os.kill(os.getpid(), signal.SIGKILL)
-        left -= 1
+        left[0] -= 1
         move(source, target)
 
     tfrecord_commit.os.replace = replace
     table = pa.table({"id": range(100, 108), "p": [1, 2] * 4})
     to_tfrecord(table, folder, mode, rows_per_file=4, partition_by=["p"])
-    """
-)
+
+def dies_before_them(folder):
+    table = pa.table({"id": range(4)})
+    writer = FolderWriter(folder, table.schema, "append")
+    writer.begin()
+    writer.write(iter(table.to_batches()), 0)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+for line in sys.stdin:
+    name, *args = line[:-1].split("\\t")
+    if not (pid := os.fork()):
+        globals()[name](*args)
+        os._exit(0)
+    print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
+"""
 
 
 HOLDS = """
@@ -55,10 +68,27 @@ with held(sys.argv[1]):
 """
 
 
-def cut_short(folder: Path, mode: str, moves: int) -> None:
-    to_tfrecord(pa.table({"id": range(8), "p": [2, 3] * 4}), folder, rows_per_file=4, partition_by=["p"])
-    done = subprocess.run([sys.executable, "-c", DIES, str(folder), mode, str(moves)], env={**os.environ}, check=False)
-    assert done.returncode == -signal.SIGKILL
+@pytest.fixture(scope="module")
+def killed() -> Iterator[Callable[..., None]]:
+    """killed(name, folder, ...): a function of WRITERS that kills its process, of many that import once."""
+    pipe = subprocess.PIPE
+    with subprocess.Popen([sys.executable, "-c", WRITERS], stdin=pipe, stdout=pipe, text=True) as process:
+        assert process.stdin is not None and process.stdout is not None
+
+        def ask(*words: Any) -> None:
+            print(*words, sep="\t", file=process.stdin, flush=True)
+            assert process.stdout.readline() == f"{-signal.SIGKILL}\n"  # type: ignore[union-attr]
+
+        yield ask
+
+
+@pytest.fixture
+def cut_short(killed: Callable[..., None]) -> Callable[[Path, str, int], None]:
+    def cut(folder: Path, mode: str, moves: int) -> None:
+        to_tfrecord(pa.table({"id": range(8), "p": [2, 3] * 4}), folder, rows_per_file=4, partition_by=["p"])
+        killed("dies_between_moves", folder, mode, moves)
+
+    return cut
 
 
 def ids(folder: Path) -> list[int]:
@@ -71,7 +101,7 @@ def left(folder: Path) -> list[str]:
 
 @pytest.mark.parametrize("mode", ["append", "overwrite"])
 @pytest.mark.parametrize("moves", [0, 1, 2, FILES, FILES + 1, FILES + 2])
-def test_a_commit_that_is_cut_short(mode: str, moves: int, tmp_path: Path) -> None:
+def test_a_commit_that_is_cut_short(cut_short: Any, mode: str, moves: int, tmp_path: Path) -> None:
     cut_short(tmp_path / "out", mode, moves)
     old, new = list(range(8)), list(range(100, 108))
     if moves == 0:  # the note was not there yet: nothing is shown
@@ -82,35 +112,19 @@ def test_a_commit_that_is_cut_short(mode: str, moves: int, tmp_path: Path) -> No
     assert (tmp_path / "out" / "p=3").exists() == (mode == "append")
 
 
-def test_the_next_writer_shows_the_rest_first(tmp_path: Path) -> None:
+def test_the_next_writer_shows_the_rest_first(cut_short: Any, tmp_path: Path) -> None:
     cut_short(tmp_path / "out", "append", 2)
     to_tfrecord(pa.table({"id": [500], "p": [1]}), tmp_path / "out", "append", partition_by=["p"])
     assert ids(tmp_path / "out") == [*range(8), *range(100, 108), 500] and not left(tmp_path / "out")
 
 
-KILLED = textwrap.dedent(
-    """
-    import os, signal, sys
-    import pyarrow as pa
-    from sparkflow_connectors.tfrecord_write import FolderWriter
-
-    table = pa.table({"id": range(4)})
-    writer = FolderWriter(sys.argv[1], table.schema, "append")
-    writer.begin()
-    writer.write(iter(table.to_batches()), 0)
-    os.kill(os.getpid(), signal.SIGKILL)
-    """
-)
-
-
 def test_the_next_writer_removes_what_a_killed_one_left(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    killed: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """And nothing of one that is alive; of one that may be on another machine it is said, once it is old."""
     folder, table = tmp_path / "out", pa.table({"id": [7]})
-    command = [sys.executable, "-c", KILLED, str(folder)]
-    assert subprocess.run(command, env={**os.environ}, check=False).returncode == -signal.SIGKILL
-    [killed] = left(folder)
+    killed("dies_before_them", folder)
+    [of_the_killed] = left(folder)
     alive, unknown, old = (FolderWriter(folder, table.schema, "append", process=p) for p in (os.getpid(), 0, 0))
     for writer in (alive, unknown, old):
         writer.begin()
@@ -120,12 +134,12 @@ def test_the_next_writer_removes_what_a_killed_one_left(
     to_tfrecord(table, folder, "append")
     assert ids(folder) == [7]
     assert sorted(left(folder)) == sorted(os.path.basename(w.temporary) for w in (alive, unknown, old))
-    assert {text.partition(" ")[0] for text in caplog.messages} == {f"{folder / killed}:", old.temporary}
+    assert {text.partition(" ")[0] for text in caplog.messages} == {f"{folder / of_the_killed}:", old.temporary}
     alive.commit(alive.write(iter(table.to_batches()), 0), alive.nulls)
     assert ids(folder) == [7, 7]
 
 
-def test_files_that_are_gone(tmp_path: Path) -> None:
+def test_files_that_are_gone(cut_short: Any, tmp_path: Path) -> None:
     cut_short(tmp_path / "out", "append", 2)
     for part in (tmp_path / "out").glob("_temporary*/p=*/part*"):
         part.unlink()
