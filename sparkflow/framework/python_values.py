@@ -55,6 +55,8 @@ def _as_array(value: Any, dtype: DType | None) -> np.ndarray:
             array = array.astype(np.float32)
         elif dtype is None and array.dtype == np.int64 and not _has_array(value):
             array = _narrow(array)
+    if dtype is not None and isinstance(value, (str, bytes)):
+        raise TypeError(f"Expected {dtype.name}, got {value!r} of type {type(value).__name__!r}")
     if array.dtype == object or (array.dtype.kind in "SU" and not isinstance(value, (np.ndarray, np.generic))):
         raise TypeError(f"Cannot convert {value!r} to a Tensor: its parts have different types or lengths")
     if array.dtype.kind in "mM":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 import operator
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -19,7 +20,7 @@ class Dimension:
     __slots__ = ("value",)
 
     def __init__(self, value: Any):
-        """Raises TypeError on what is no whole number."""
+        """Raises TypeError on what is no whole number, ValueError on one below 0."""
         try:
             self.value: int | None = (
                 value.value if isinstance(value, Dimension) else None if value is None else int(value)
@@ -28,6 +29,8 @@ class Dimension:
             raise TypeError(f"Dimension value must be integer or None, got {value!r} in a shape") from None
         if self.value is not None and not isinstance(value, (str, bytes, Dimension)) and value != self.value:
             raise TypeError(f"Dimension value must be integer or None, got {value!r}; divide sizes with //")
+        if self.value is not None and self.value < 0:
+            raise ValueError(f"Dimension {self.value} must be >= 0; a size that is not known is None")
 
     def __int__(self) -> int:
         if self.value is None:
@@ -253,10 +256,7 @@ def as_dims(value: Any) -> Dims:
 
 
 def _size(value: Any) -> int | None:
-    size = Dimension(value).value
-    if size is not None and size < -1:
-        raise ValueError(f"Dimension {size} must be >= 0")
-    return None if size == -1 else size
+    return None if isinstance(value, numbers.Integral) and value == -1 else Dimension(value).value
 
 
 def show(dims: Dims) -> str:

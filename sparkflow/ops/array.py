@@ -242,7 +242,10 @@ def expand_dims(input: Any, axis: Any = None, name: str | None = None, dim: Any 
 def squeeze(input: Any, axis: Any = None, name: str | None = None, squeeze_dims: Any = None) -> Tensor:
     """Without the axes of size 1, or without those of them that `axis` lists."""
     axes = squeeze_dims if axis is None else axis
-    axes = [] if axes is None else [axes] if isinstance(axes, int) else [int(a) for a in axes]
+    axes = [] if axes is None else [axes] if isinstance(axes, int) else axes
+    if isinstance(axes, str) or any(isinstance(a, str) for a in axes):
+        raise TypeError(f"Squeeze: Expected int for argument 'axis' not {axes!r}.")
+    axes = [int(a) for a in axes]
     return apply_op("Squeeze", [input], {"squeeze_dims": axes}, name)
 
 

@@ -117,7 +117,7 @@ def concat(values: Any, axis: Any, name: str = "concat") -> Tensor:
         raise ValueError("concat: values is empty; give at least one tensor")
     if len(values) == 1:
         with get_default_graph().name_scope(name):
-            if convert_to_tensor(axis, name="concat_dim").shape.ndims not in (0, None):
+            if convert_to_tensor(axis, dtypes.int32, name="concat_dim").shape.ndims not in (0, None):
                 raise ValueError(f"concat: axis must be a scalar, got {axis!r}; the order is concat(values, axis)")
             return apply_op("Identity", [values[0]], name=name)
     return apply_op("ConcatV2", [list(values), axis], name=name)

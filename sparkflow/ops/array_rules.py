@@ -73,7 +73,7 @@ def transpose(op: Operation) -> list[Dims]:
     axes = [int(p) for p in perm.ravel()]
     if dims is None:
         return [(None,) * len(axes)]
-    if sorted(a % len(dims) for a in axes) != list(range(len(dims))):
+    if sorted(a + len(dims) if a < 0 else a for a in axes) != list(range(len(dims))):
         raise InvalidArgumentError(f"Transpose: perm {axes} is no permutation of the axes of {shapes.show(dims)}")
     return [tuple(dims[a] for a in axes)]
 

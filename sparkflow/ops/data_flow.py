@@ -18,6 +18,7 @@ from sparkflow.ops import array_join, array_slice
 from sparkflow_runtime.wire import dtypes
 from sparkflow_runtime.wire.attrs import Shape
 from sparkflow_runtime.wire.dtypes import DType, as_dtype
+from sparkflow_runtime.wire.errors import InvalidArgumentError
 
 
 def _element_dims(op: Operation) -> list[Dims]:
@@ -35,6 +36,8 @@ def _stacked(op: Operation, n: int | None) -> list[Dims]:
 
 def _many_shape(op: Operation) -> list[Dims]:
     n = constant_value(op.inputs[1])
+    if n is not None and n < 0:
+        raise InvalidArgumentError(f"{op.type}: n, the number of elements, must be >= 0, got {n}")
     return _stacked(op, None if n is None else int(n))
 
 

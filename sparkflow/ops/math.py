@@ -373,6 +373,7 @@ def _linspace_rule(op: Operation) -> list[Dims]:
     return [(None if num is None else int(num),)]
 
 
+_RANGE = (dtypes.int32, dtypes.int64, dtypes.bfloat16, dtypes.float16, dtypes.float32, dtypes.float64)
 op("Range", "start: Tidx, limit: Tidx, delta: Tidx -> output: Tidx", _range_rule, Tidx=dtypes.int32)
 op("LinSpace", "start: T, stop: T, num: Tidx -> output: T", _linspace_rule, Tidx=dtypes.int32)
 
@@ -380,15 +381,14 @@ op("LinSpace", "start: T, stop: T, num: Tidx -> output: T", _linspace_rule, Tidx
 def range(start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None, name: str = "range") -> Tensor:
     """start, start + delta, ... below limit (above it for a negative delta); from 0 when one number is given.
 
-    The type is dtype, or the widest of int32, int64, float32, float64 among the arguments.
+    The type is dtype, or the widest of int32, int64 and floats among the arguments. Raises TypeError on others.
     """
-    if limit is None:
-        start, limit = 0, start
+    start, limit = (0, start) if limit is None else (start, limit)
     with get_default_graph().name_scope(name) as scope:
         parts = [convert_to_tensor(v, dtype, n) for v, n in zip((start, limit, delta), ("start", "limit", "delta"))]
-        order = [dtypes.int32, dtypes.int64, dtypes.float32, dtypes.float64]
-        ranked = [order.index(t.dtype.base_dtype) for t in parts if t.dtype.base_dtype in order]
-        widest = order[builtins.max(ranked)] if ranked else parts[0].dtype.base_dtype
+        if not {*(kinds := [t.dtype.base_dtype for t in parts])} <= {*_RANGE}:
+            raise TypeError(f"range: start, limit and delta are int32, int64 or floats, got {parts}; tf.cast converts")
+        widest = builtins.max(kinds, key=_RANGE.index)
         return apply_op("Range", [cast(t, widest) for t in parts], name=scope)
 
 

@@ -15,6 +15,7 @@ from sparkflow_runtime.wire import dtypes
 
 
 def _drawn(op: Operation) -> list[Dims]:
+    rules.require_rank(op, "shape", op.inputs[0], 1)
     return [constant_value_as_shape(op.inputs[0])]
 
 

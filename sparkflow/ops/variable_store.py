@@ -50,7 +50,7 @@ class VariableStore:
         make = {
             "regularizer": regularizer,
             "trainable": trainable,
-            "collections": collections if collections is None or isinstance(collections, str) else list(collections),
+            "collections": list(collections) if isinstance(collections, (tuple, set)) else collections,
             "caching_device": caching_device,
             "validate_shape": validate_shape,
             "constraint": constraint,

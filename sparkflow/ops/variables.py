@@ -65,6 +65,8 @@ class Variable(metaclass=Created):
             return
         if initial_value is None:
             raise ValueError("initial_value must be specified.")
+        if constraint is not None and not callable(constraint):
+            raise ValueError(f"The `constraint` argument must be a callable, got {constraint!r}")
         variable_protos.keep_modes(self, synchronization, aggregation)
         kept = self.synchronization is not VariableSynchronization.ON_READ
         self._trainable = kept if trainable is None else bool(trainable)
@@ -137,7 +139,7 @@ class Variable(metaclass=Created):
         return read
 
     def _join(self, collections: Iterable[str] | None) -> None:
-        if isinstance(collections, str):  # whose letters would each name one
+        if collections is not None and not isinstance(collections, (list, tuple, set)):  # a text is letters
             raise ValueError(f"collections must be a list, tuple, or set of names, got {collections!r}")
         names = [GraphKeys.GLOBAL_VARIABLES] if collections is None else list(collections)
         if self._trainable and GraphKeys.TRAINABLE_VARIABLES not in names:

@@ -186,11 +186,11 @@ def as_dtype(type_value: Any) -> DType:
     if isinstance(type_value, DType):
         return type_value
     try:
-        if type_value is None:  # numpy's default, float64
-            raise TypeError
         found = _BY_KEY.get(type_value)
         if found is not None:
             return found
+        if type_value is None or isinstance(type_value, str):  # numpy's default, float64; its "a", which is a string
+            raise TypeError
         np_type = np.dtype(type_value)
     except TypeError:
         raise TypeError(
