@@ -30,12 +30,19 @@ OPTIMIZERS = [
 ]
 
 
-def trained(on: bool, optimizer: Any, dtype: Any) -> tuple[list[np.ndarray], Any]:
-    """(the variables after three steps, op type -> count in the graph that ran)."""
+@pytest.fixture(scope="module")
+def drawn() -> list[np.ndarray]:
+    """What the two variables begin with."""
     rng = np.random.default_rng(0)
+    return [rng.normal(size=(n, COLUMNS)) for n in (ROWS, 2 * ROWS)]
+
+
+def trained(on: bool, optimizer: Any, dtype: Any, drawn: list[np.ndarray]) -> tuple[list[np.ndarray], Any]:
+    """(the variables after three steps, op type -> count in the graph that ran)."""
+    rng = np.random.default_rng(1)
     with tf.Graph().as_default():
         x = tf.placeholder(dtype, [None, ROWS])
-        begun = {tf.placeholder(dtype, [n, COLUMNS]): rng.normal(size=(n, COLUMNS)) for n in (ROWS, 2 * ROWS)}
+        begun = {tf.placeholder(dtype, a.shape): a for a in drawn}
         wide, turned = map(tf.Variable, begun)  # fed: as constants they would be the most of the graph
         y = tf.matmul(tf.tanh(tf.matmul(x, wide)), turned, transpose_b=True)
         train = optimizer().minimize(tf.reduce_mean(tf.square(y)))
@@ -54,8 +61,8 @@ def trained(on: bool, optimizer: Any, dtype: Any) -> tuple[list[np.ndarray], Any
 
 @pytest.mark.parametrize("dtype", [tf.float32, tf.float64])
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
-def test_every_update(optimizer: Any, dtype: Any) -> None:
-    (fused, counts), (apart, before) = trained(True, optimizer, dtype), trained(False, optimizer, dtype)
+def test_every_update(optimizer: Any, dtype: Any, drawn: list[np.ndarray]) -> None:
+    (fused, counts), (apart, before) = (trained(on, optimizer, dtype, drawn) for on in (True, False))
     assert counts["_FusedUpdate"] == 2 and not before["_FusedUpdate"]
     for a, b in zip(fused, apart):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4 if dtype == tf.float32 else 1e-10)
