@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import sparkflow as tf
@@ -40,3 +42,49 @@ def test_of_an_op(error: type[Exception], message: str, call: Callable[[], Any])
 def test_what_still_stands_for_a_size_that_is_not_known() -> None:
     assert tf.TensorShape([-1, 2]).as_list() == [None, 2] and tf.Dimension(None).value is None
     assert tf.range(2.0, dtype=tf.float64).dtype is tf.float64
+
+
+def _range() -> Any:
+    return tf.data.Dataset.range(3)
+
+
+DATA = [
+    _refused(TypeError, "whole number, got 'a'", lambda: tf.data.Dataset.range("a")),
+    _refused(TypeError, "whole number, got 1.5", lambda: tf.data.Dataset.range(1.5)),
+    _refused(TypeError, "whole number, got .1.", lambda: tf.data.Dataset.range([1])),
+    _refused(ValueError, "None values are not supported", lambda: _range().batch(None)),
+    _refused(TypeError, "drop_remainder must be a bool, got 1", lambda: _range().batch(2, drop_remainder=1)),
+    _refused(ValueError, "padded shape .1,. is not compatible", lambda: _range().padded_batch(2, [1])),
+    _refused(TypeError, "`padding_values`: 'a'", lambda: _range().padded_batch(2, [], "a")),
+    _refused(TypeError, "`padding_values`: 1.5", lambda: _range().padded_batch(2, [], 1.5)),
+    _refused(TypeError, "reshuffle_each_iteration must be", lambda: _range().shuffle(2, 1, "a")),
+    _refused(TypeError, "whole number, got 'b'", lambda: _range().enumerate("b")),
+    _refused(ValueError, "zip takes at least one", lambda: tf.data.Dataset.zip(())),
+    _refused(TypeError, "`filenames` argument must contain", lambda: tf.data.TextLineDataset(1)),
+    _refused(TypeError, "compression_type must be a string", lambda: tf.data.TFRecordDataset(["a"], 1)),
+    _refused(TypeError, "whole number, got 'c'", lambda: tf.data.TFRecordDataset(["a"], num_parallel_reads="c")),
+    _refused(TypeError, "whole number, got 'd'", lambda: tf.data.FixedLengthRecordDataset(["a"], "d")),
+    _refused(ValueError, "`weights` must have", lambda: tf.data.experimental.sample_from_datasets([])),
+    _refused(TypeError, "`choice_dataset` must be", lambda: tf.data.experimental.choose_from_datasets([_range()], 1)),
+    _refused(TypeError, "a handle is a string", lambda: tf.data.Iterator.from_string_handle(1, tf.int32)),
+    _refused(RuntimeError, "is iterated in the graph", lambda: list(_range())),
+]
+
+
+@pytest.mark.parametrize(("error", "message", "call"), DATA)
+def test_of_a_dataset(error: type[Exception], message: str, call: Callable[[], Any]) -> None:
+    with pytest.raises(error, match=message):
+        call()
+
+
+def test_records_of_no_bytes(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"abcd")
+    record = tf.data.FixedLengthRecordDataset([str(tmp_path / "a")], 0).make_one_shot_iterator().get_next()
+    with tf.Session() as session, pytest.raises(tf.errors.InvalidArgumentError, match="record_bytes must be above 0"):
+        session.run(record)
+
+
+def test_settings_that_datasets_still_take() -> None:
+    assert tf.data.TextLineDataset([]).output_types is tf.string
+    rows = _range().repeat(None).shuffle(np.int64(2)).padded_batch(2, [], np.int64(7), drop_remainder=np.bool_(True))
+    assert rows.output_shapes.as_list() == [2]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from sparkflow.data import deferred, draws, elements
-from sparkflow.data.elements import Fed, Given, Spec, leaves_of, structured
+from sparkflow.data.elements import Fed, Given, Spec, Whole, leaves_of, structured
 from sparkflow.data.lasting import Lasting
 from sparkflow.data.order import side_by_side
 from sparkflow.data.ragged_batches import row_of, rows_of
@@ -166,7 +166,7 @@ def generated(generator: Callable[..., Iterable[Any]], output_types: Any, output
 
 def numbers(args: tuple[Any, ...], output_type: Any) -> Begun:
     """Python's range of numbers or tensors."""
-    given, kind = Given(*args), dtypes.as_dtype(output_type)
+    given, kind = Whole(*args), dtypes.as_dtype(output_type)
 
     def rows(fed: Fed) -> Rows:
         found = [int(x) for x in given.values(fed)]
@@ -184,6 +184,8 @@ def zipped(datasets: Any) -> Begun:
     parts = nest.flatten(datasets)
     if isinstance(datasets, list) or not all(hasattr(d, "_rows") for d in parts):
         raise TypeError(f"zip takes (nested) tuples and dicts of datasets, and no lists, got {datasets!r}")
+    if not parts:
+        raise ValueError(f"zip takes at least one dataset, got {datasets!r}")
     like = nest.map_structure(lambda d: d._spec.like, datasets)
     kinds, dims = [t for d in parts for t in d._spec.types], [s for d in parts for s in d._spec.dims]
     tensors = tuple(t for d in parts for t in d._tensors)

@@ -78,7 +78,7 @@ class Dataset(Transformations):
     @staticmethod
     def range(*args: Any, output_type: Any = dtypes.int64, name: str | None = None) -> Dataset:
         """The numbers of Python's range, int64; of numbers or tensors."""
-        return Dataset(*beginnings.numbers(args, output_type), count=counts.of_range(Given(*args)))
+        return Dataset(*beginnings.numbers(args, output_type), count=counts.of_range(Whole(*args)))
 
     @staticmethod
     def zip(*args: Any, datasets: Any = None, name: str | None = None) -> Dataset:
@@ -135,7 +135,7 @@ class Dataset(Transformations):
     def repeat(self, count: int | None = None, name: str | None = None) -> Dataset:
         """Again and again: so many times, or for ever (None, -1)."""
 
-        given = Whole(count)
+        given = Whole(count, optional=True)
 
         def rows(fed: Fed) -> Rows:
             (times,) = given.values(fed)
@@ -152,6 +152,7 @@ class Dataset(Transformations):
         """In random order: each element is drawn from the next buffer_size ones. With a seed the order is the same each
         time that an iterator begins. In a repeat it is another each time, unless reshuffle_each_iteration is False."""
         given, pair, key = Whole(buffer_size), get_seed(seed), object()
+        elements.check_truth("reshuffle_each_iteration", reshuffle_each_iteration is None or reshuffle_each_iteration)
 
         def rows(fed: Fed) -> Rows:
             (size,) = given.values(fed)
@@ -270,6 +271,7 @@ class Dataset(Transformations):
         return order.skipped(self._begun(fed), number) if number else self._begun(fed)
 
     def _batched(self, spec: Spec, rows: Callable[..., Rows], given: Given, drop: bool) -> Dataset:
+        elements.check_truth("drop_remainder", drop)
         tensors = tuple(dict.fromkeys(self._tensors + given.tensors))
         number = lambda fed: counts.batched(self._count(fed), given.values(fed)[0], drop)  # noqa: E731
         made = Dataset(spec, rows, tensors, count=number)
@@ -283,10 +285,11 @@ class Dataset(Transformations):
         """As batch, of arrays of different sizes: filled up to padded_shapes, or the largest of the batch where a
         size is None or -1. Raises TypeError on a SparseTensor."""
         self._spec.check_plain("padded_batch")
-        dims = self._spec.dims if padded_shapes is None else elements.dims_like(self._spec.like, padded_shapes)
+        dims = self._spec.dims if padded_shapes is None else elements.padded_like(self._spec, padded_shapes)
         nothing = [b"" if t is dtypes.string else 0 for t in self._spec.types]
         given = Given(batch_size, *(nothing if padding_values is None else leaves_of(padding_values)))
         check_whole(given.known[0])
+        elements.check_padding(given.known[1:], self._spec.types)
 
         def rows(fed: Fed, behind: int = 0) -> Rows:
             (size, *fill), step = given.values(fed), (self._step or deferred.whole)(fed)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -193,9 +193,11 @@ class Given:
 
 
 class Whole(Given):
-    """Settings that are whole numbers, or None. Raises TypeError on others."""
+    """Settings that are whole numbers; None too where they are optional. TypeError on others, ValueError on None."""
 
-    def __init__(self, *values: Any):
+    def __init__(self, *values: Any, optional: bool = False):
+        if not optional and any(v is None for v in values):
+            raise ValueError("Dataset: None values are not supported for a batch_size, count or other setting")
         super().__init__(*values)
         for value in self.known:
             check_whole(value)
@@ -212,6 +214,40 @@ def check_whole(value: Any) -> None:
     kind = np.asarray(0 if value is None else value)
     if kind.dtype.kind not in "iu" or kind.ndim:
         raise TypeError(f"Dataset: a batch_size, count or other setting must be a whole number, got {value!r}")
+
+
+def check_truth(name: str, value: Any) -> None:
+    """Raises TypeError on what is no truth value."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise TypeError(f"Dataset: {name} must be a bool, got {value!r}")
+
+
+def check_choices(dataset: Any) -> None:
+    """Raises TypeError on what is no dataset of numbers of datasets."""
+    if not hasattr(dataset, "_rows") or dataset._spec.types != (dtypes.int64,):
+        raise TypeError(f"`choice_dataset` must be a dataset of int64 scalars, got {dataset!r}")
+
+
+def padded_like(spec: Spec, given: Any) -> tuple[shapes.Dims, ...]:
+    """The shapes that batches are padded to. Raises ValueError where one is of another rank than the component."""
+    wanted = dims_like(spec.like, given)
+    for own, one in zip(spec.dims, wanted):
+        if own is not None and one is not None and len(own) != len(one):
+            raise ValueError(
+                f"padded_batch: the padded shape {shapes.show(one)} is not compatible with the component's, "
+                f"{shapes.show(own)}: they differ in rank"
+            )
+    return wanted
+
+
+def check_padding(values: Iterable[Any], types: Iterable[dtypes.DType]) -> None:
+    """Raises TypeError where a padding value that is known is no value of the component's type."""
+    for value, kind in zip(values, types):
+        own = None if value is None else np.asarray(value).dtype.kind
+        if own is not None and (own in "SUO") != (kind is dtypes.string):
+            raise TypeError(f"padded_batch: Invalid `padding_values`: {value!r} is no {kind.name}")
+        if own == "f" and not (kind.is_floating or kind.is_complex):
+            raise TypeError(f"padded_batch: Invalid `padding_values`: {value!r} is no {kind.name}")
 
 
 def _check_given(raw: Any, dataset_of: str | None) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from sparkflow.data import draws
 from sparkflow.data.dataset import Call, Dataset, Row, Rows
-from sparkflow.data.elements import Fed, Function, Spec
+from sparkflow.data.elements import Fed, Function, Spec, check_choices
 from sparkflow.data.lasting import Lasting, pairs
 from sparkflow.data.order import in_turn
 from sparkflow.framework import nest
@@ -310,8 +310,8 @@ def sample_from_datasets(
     """Elements of the datasets, each from one drawn with these probabilities, until all have come to their end; with
     stop_on_empty_dataset, until one has."""
     shares = np.ones(len(datasets)) if weights is None else np.asarray(weights, float)
-    if shares.shape != (len(datasets),):
-        raise ValueError(f"`weights` must have the same length as `datasets`, got {shares.shape}")
+    if shares.shape != (len(datasets) or None,):
+        raise ValueError(f"`weights` must have the same length as `datasets`, above 0, got {shares.shape}")
     pair, key = get_seed(seed), object()
 
     def rows(fed: Fed) -> Rows:
@@ -340,9 +340,9 @@ def choose_from_datasets(
 ) -> Dataset:
     """Elements of the datasets, each from the one whose number choice_dataset (int64 scalars) gives.
 
-    Choices of a dataset at its end are passed over, or end it with stop_on_empty_dataset. Raises InvalidArgumentError
-    on another number.
+    Choices of a dataset at its end are passed over, or end it with stop_on_empty_dataset. Others are an error.
     """
+    check_choices(choice_dataset)
     key: Any = object()
 
     def rows(fed: Fed) -> Rows:

@@ -100,6 +100,8 @@ class Iterator:
         string_handle: Any, output_types: Any, output_shapes: Any = None, output_classes: Any = None
     ) -> FedIterator:
         """Whichever iterator a string tensor names: feed it the value of another one's string_handle()."""
+        if not isinstance(string_handle, (str, bytes)) and getattr(string_handle, "dtype", None) != dtypes.string:
+            raise TypeError(f"from_string_handle: a handle is a string, got {string_handle!r}")
         made = FedIterator._of(_spec(output_types, output_shapes, output_classes))
         made._handle = string_handle
         return made

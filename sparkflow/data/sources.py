@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Any
 
 from sparkflow.data.dataset import Dataset, Rows
-from sparkflow.data.elements import Spec, begun
+from sparkflow.data.elements import Spec, begun, check_whole
 from sparkflow.data.lasting import Lasting
 from sparkflow.data.order import in_turn
 from sparkflow.framework.graph import Tensor
@@ -22,11 +22,15 @@ class _Files(Dataset):
     """What read(name) yields of one file after the other, or of so many in turn. filenames: strings, a tensor, or a
     dataset of them."""
 
-    def __init__(self, filenames: Any, read: Callable[[str], Iterator[bytes]], together: int | None = None):
+    def __init__(self, filenames: Any, read: Callable[[str], Iterator[bytes]], together: Any = None):
+        check_whole(together)
         if isinstance(filenames, Dataset):
             names, tensors = filenames._rows, filenames._tensors
+            _check_text(filenames._spec)
         else:
-            leaves, _, tensors = begun(_names(filenames))
+            leaves, spec, tensors = begun(_names(filenames))
+            if spec.dims != ((0,),):  # an empty list is of numbers as well
+                _check_text(spec)
 
             def names(fed: Any) -> Rows:
                 listed = fed.get(leaves[0]) if isinstance(leaves[0], Tensor) else leaves[0]
@@ -37,6 +41,11 @@ class _Files(Dataset):
             return Lasting(lambda: ([record] for record in records))
 
         super().__init__(Spec(0, (dtypes.string,), ((),)), rows, tensors)
+
+
+def _check_text(spec: Spec) -> None:
+    if spec.types != (dtypes.string,):
+        raise TypeError(f"The `filenames` argument must contain strings, got {', '.join(t.name for t in spec.types)}")
 
 
 def _names(filenames: Any) -> Any:
@@ -57,6 +66,12 @@ def _path(name: Any) -> str:
     return text.decode() if isinstance(text, bytes) else text
 
 
+def _compression(kind: Any) -> str:
+    if kind is not None and not isinstance(kind, str):
+        raise TypeError(f"Dataset of files: compression_type must be a string, got {kind!r}")
+    return kind or ""
+
+
 def _lines(path: str, compression: str) -> Iterator[bytes]:
     """With their ends."""
     with opened(path, compression) as file:
@@ -74,7 +89,8 @@ class TextLineDataset(_Files):
         num_parallel_reads: Any = None,
         name: str | None = None,
     ):
-        kind = compression_type or ""
+        kind = _compression(compression_type)
+        check_whole(buffer_size)
 
         def read(path: str) -> Iterator[bytes]:
             return (line.removesuffix(b"\n").replace(b"\r", b"") for line in _lines(path, kind))
@@ -125,7 +141,8 @@ class TFRecordDataset(_Files):
         num_parallel_reads: Any = None,
         name: str | None = None,
     ):
-        options = TFRecordOptions(compression_type)
+        check_whole(buffer_size)
+        options = TFRecordOptions(_compression(compression_type))
         super().__init__(filenames, lambda path: tf_record_iterator(path, options), num_parallel_reads)
 
 
@@ -136,8 +153,14 @@ class FixedLengthRecordDataset(_Files):
         self, filenames: Any, record_bytes: int, header_bytes: int = 0, footer_bytes: int = 0, buffer_size: Any = None,
         compression_type: str | None = None, num_parallel_reads: Any = None, name: str | None = None,
     ):  # fmt: skip
+        for setting in (record_bytes, header_bytes, footer_bytes, buffer_size):
+            check_whole(setting)
+        kind = _compression(compression_type)
+
         def read(path: str) -> Iterator[bytes]:
-            data = b"".join(_lines(path, compression_type or ""))
+            if record_bytes < 1:
+                raise InvalidArgumentError(f"FixedLengthRecordDataset: record_bytes must be above 0, is {record_bytes}")
+            data = b"".join(_lines(path, kind))
             body = data[header_bytes : len(data) - footer_bytes]
             if len(body) % record_bytes:
                 raise InvalidArgumentError(f"{path}: {len(body)} bytes are no multiple of {record_bytes}")

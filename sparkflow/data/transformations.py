@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from sparkflow.data import counts
-from sparkflow.data.elements import Spec
+from sparkflow.data.elements import Spec, check_whole
 from sparkflow.data.lasting import Lasting
 from sparkflow.data.options import Options
 from sparkflow.framework.sparse_tensor import SparseTensor
@@ -29,6 +29,7 @@ class Transformations:
 
     def enumerate(self, start: int = 0, name: str | None = None) -> Any:
         """Pairs of a number, from `start` on, and an element."""
+        check_whole(start)
         spec = Spec((0, self._spec.like), (dtypes.int64, *self._spec.types), ((), *self._spec.dims))
 
         def numbered(rows: Any) -> Any:
@@ -208,6 +209,12 @@ class Transformations:
         return RandomDataset(seed, rerandomize_each_iteration)
 
     # ------------------------------------------------------------------ looking at it
+
+    def __iter__(self) -> Any:
+        raise RuntimeError(
+            "A tf.data.Dataset is iterated in the graph: run what dataset.make_one_shot_iterator().get_next() gives "
+            "until tf.errors.OutOfRangeError"
+        )
 
     def cardinality(self, name: str | None = None) -> Any:
         """How many elements there are, an int64 tensor: -1 for no end, -2 where only going through them tells."""
