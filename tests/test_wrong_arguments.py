@@ -16,7 +16,10 @@ def _refused(error: type[Exception], message: str, call: Callable[[], Any]) -> A
     return pytest.param(error, message, call, id=message)
 
 
+FEATURE = tf.feature_column
 OPS = [
+    _refused(ValueError, "which UTF-8 has no bytes for", lambda: tf.constant("\udcff")),
+    _refused(ValueError, "Identity: .*which UTF-8 has no", lambda: tf.identity(["a", "\udcff"])),
     _refused(TypeError, "range: start, limit and delta are", lambda: tf.range("a")),
     _refused(TypeError, "range: .*bool", lambda: tf.range(True)),
     _refused(ValueError, "shape must be of rank 1", lambda: tf.random_uniform(2)),
@@ -88,3 +91,46 @@ def test_settings_that_datasets_still_take() -> None:
     assert tf.data.TextLineDataset([]).output_types is tf.string
     rows = _range().repeat(None).shuffle(np.int64(2)).padded_batch(2, [], np.int64(7), drop_remainder=np.bool_(True))
     assert rows.output_shapes.as_list() == [2]
+
+
+def _spec(mode: str, **parts: Any) -> Any:
+    value = tf.constant(1.0)
+    return tf.estimator.EstimatorSpec(mode, **{"loss": value, "train_op": value, "predictions": value, **parts})
+
+
+TRAINING = [
+    _refused(TypeError, "max_to_keep must be a whole number or None, got '3'", lambda: tf.train.Saver(max_to_keep="3")),
+    _refused(TypeError, "keep_checkpoint_every_n_hours", lambda: tf.train.Saver(keep_checkpoint_every_n_hours="x")),
+    _refused(TypeError, "sharded must be a bool", lambda: tf.train.Saver(sharded="a")),
+    _refused(ValueError, "saver_def must be a SaverDef", lambda: tf.train.Saver(saver_def=1)),
+    _refused(TypeError, "saver must be a Saver", lambda: tf.train.Scaffold(saver=1)),
+    _refused(TypeError, "copy_from_scaffold is not", lambda: tf.train.Scaffold(copy_from_scaffold=1)),
+    _refused(ValueError, "exactly one of every_n_steps", lambda: tf.train.StepCounterHook(every_n_secs=1)),
+    _refused(TypeError, "expected str", lambda: tf.train.ProfilerHook(1, output_dir=1)),
+    _refused(TypeError, "sess must be a `tf.Session`", lambda: tf.train.start_queue_runners(1)),
+    _refused(TypeError, "Job name 1 must be a string", lambda: tf.train.ClusterSpec({1: ["a"]})),
+    _refused(TypeError, "must be a Variable or Tensor: 1", lambda: tf.train.assert_global_step(1)),
+    _refused(TypeError, "write_graph takes a Graph", lambda: tf.train.write_graph(1, "unused", "g")),
+    _refused(TypeError, "train_op must be an Operation", lambda: _spec("train", train_op=1)),
+    _refused(TypeError, "predictions must be Tensors, given: 2", lambda: _spec("infer", predictions={"a": 2})),
+    _refused(TypeError, "Update op of eval_metric_ops 'a'", lambda: _spec("eval", eval_metric_ops={"a": (1, 2)})),
+    _refused(TypeError, "export_outputs must be a dict", lambda: _spec("infer", export_outputs=1)),
+    _refused(TypeError, "All training_hooks must be", lambda: _spec("train", training_hooks=[1])),
+    _refused(TypeError, "scaffold must be a tf.train.Scaffold", lambda: _spec("train", scaffold=1)),
+    _refused(ValueError, "model_dir must be a path", lambda: tf.estimator.RunConfig(1)),
+    _refused(ValueError, "tf_random_seed must be", lambda: tf.estimator.RunConfig(tf_random_seed="a")),
+    _refused(ValueError, "session_config must be", lambda: tf.estimator.RunConfig().replace(session_config=1)),
+    _refused(TypeError, "EvalSpec: name must be", lambda: tf.estimator.EvalSpec(lambda: 1, name=1)),
+    _refused(TypeError, "exporters must be one or", lambda: tf.estimator.EvalSpec(lambda: 1, exporters=[1])),
+    _refused(ValueError, "an output must be a Tensor", lambda: tf.estimator.export.PredictOutput(1)),
+    _refused(ValueError, "must be a CategoricalColumn", lambda: tf.feature_column.indicator_column(1)),
+    _refused(ValueError, "in a does not exist: /", lambda: FEATURE.categorical_column_with_vocabulary_file("a", "/")),
+    _refused(TypeError, "dimensions must be integer", lambda: tf.feature_column.numeric_column("a", 1.5)),
+]
+
+
+@pytest.mark.parametrize(("error", "message", "call"), TRAINING)
+def test_of_a_training(error: type[Exception], message: str, call: Callable[[], Any]) -> None:
+    tf.Variable(1.0)
+    with pytest.raises(error, match=message):
+        call()

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from sparkflow.framework.apply import is_tensor_like
 from sparkflow.framework.graph import Tensor
 from sparkflow.ops import array
 from sparkflow.ops.parsing import parse_example
@@ -69,6 +70,8 @@ class PredictOutput(ExportOutput):
 
     def __init__(self, outputs: Any):
         self.outputs = dict(outputs) if isinstance(outputs, Mapping) else {"output": outputs}
+        if wrong := [value for value in self.outputs.values() if not is_tensor_like(value)]:
+            raise ValueError(f"PredictOutput: an output must be a Tensor, got {wrong[0]!r}")
 
     def as_signature_def(self, receiver_tensors: Mapping[str, Any]) -> Any:
         return signature_def_utils.predict_signature_def(receiver_tensors, self.outputs)

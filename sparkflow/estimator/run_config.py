@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import copy
+import os
 from collections.abc import Callable
+from numbers import Integral
 from typing import Any
+
+from google.protobuf.message import Message
 
 from sparkflow.framework.graph import Operation
 from sparkflow.train.cluster_resolver import CHIEFS, read_tf_config
@@ -63,6 +67,7 @@ class RunConfig:
             raise ValueError("RunConfig: give save_checkpoints_steps or save_checkpoints_secs, not both")
         if device_fn is not None and not callable(device_fn):
             raise TypeError(f"RunConfig: device_fn must be a function of an operation, got {device_fn!r}")
+        _check_kinds({"model_dir": model_dir, "tf_random_seed": tf_random_seed, "session_config": session_config})
         _check_counts({"save_checkpoints_steps": steps, "save_checkpoints_secs": secs,
                        "save_summary_steps": save_summary_steps, "log_step_count_steps": log_step_count_steps,
                        "keep_checkpoint_max": keep_checkpoint_max,
@@ -122,6 +127,7 @@ class RunConfig:
         unknown = sorted(set(settings) - _REPLACEABLE)
         if unknown:
             raise ValueError(f"RunConfig.replace: {', '.join(unknown)} cannot be replaced, only {sorted(_REPLACEABLE)}")
+        _check_kinds(settings)
         _check_counts(settings)
         made = copy.copy(self)
         vars(made).update(settings)
@@ -140,6 +146,20 @@ def _check_counts(settings: dict[str, Any]) -> None:
             most = name == "keep_checkpoint_every_n_hours"
             if value < 0 or (most and value == 0):
                 raise ValueError(f"RunConfig: {name} must be {'above 0' if most else '0 or more'}, got {value!r}")
+
+
+_KINDS: dict[str, tuple[Any, str]] = {
+    "model_dir": ((str, bytes, os.PathLike), "a path"),
+    "tf_random_seed": (Integral, "an integer"),
+    "session_config": (Message, "a ConfigProto"),
+}
+
+
+def _check_kinds(settings: dict[str, Any]) -> None:
+    for name, (kind, words) in _KINDS.items():
+        value = settings.get(name)
+        if value is not None and not isinstance(value, kind):
+            raise ValueError(f"RunConfig: {name} must be {words}, got {value!r}")
 
 
 def _check_strategies(train: Any, evaluate: Any, remote_cluster: Any) -> None:

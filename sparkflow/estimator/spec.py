@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sparkflow.framework.graph import Tensor
+from sparkflow.framework.apply import is_tensor_like
+from sparkflow.framework.graph import Operation, Tensor
 from sparkflow.ops import array
+from sparkflow.ops.ragged import RaggedTensor
+from sparkflow.train.scaffold import Scaffold
+from sparkflow.train.session_run_hook import SessionRunHook
 
 
 class ModeKeys:
@@ -61,9 +65,32 @@ class EstimatorSpec:
             object.__setattr__(self, "loss", array.reshape(self.loss, []))
         for hooks in ("training_chief_hooks", "training_hooks", "evaluation_hooks", "prediction_hooks"):
             object.__setattr__(self, hooks, tuple(getattr(self, hooks) or ()))  # None is as good as none
+        self._check_types()
         for key, metric in (self.eval_metric_ops or {}).items():
             if not isinstance(metric, tuple) or len(metric) != 2:
                 raise TypeError(
                     "Values of eval_metric_ops must be (metric_value, update_op) tuples, "
                     f"given: {metric} for key: {key}"
                 )
+            _check_run(f"Update op of eval_metric_ops {key!r}", metric[1])
+
+    def _check_types(self) -> None:
+        """Raises TypeError where a part would only fail when the model is trained, evaluated or exported."""
+        if self.train_op is not None:
+            _check_run("train_op", self.train_op)
+        given = self.predictions
+        for value in given.values() if isinstance(given, Mapping) else () if given is None else (given,):
+            if not is_tensor_like(value) and not isinstance(value, RaggedTensor):
+                raise TypeError(f"predictions must be Tensors, given: {value!r}")
+        if self.export_outputs is not None and not isinstance(self.export_outputs, Mapping):
+            raise TypeError(f"export_outputs must be a dict of ExportOutputs by name, given: {self.export_outputs!r}")
+        for hooks in ("training_chief_hooks", "training_hooks", "evaluation_hooks", "prediction_hooks"):
+            if wrong := [hook for hook in getattr(self, hooks) if not isinstance(hook, SessionRunHook)]:
+                raise TypeError(f"All {hooks} must be SessionRunHook instances, given: {wrong[0]!r}")
+        if self.scaffold is not None and not isinstance(self.scaffold, Scaffold):
+            raise TypeError(f"scaffold must be a tf.train.Scaffold, given: {self.scaffold!r}")
+
+
+def _check_run(what: str, value: Any) -> None:
+    if not is_tensor_like(value) and not isinstance(value, Operation):
+        raise TypeError(f"{what} must be an Operation or a Tensor, given: {value!r}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from sparkflow.estimator.cluster import run_task
@@ -58,6 +58,11 @@ class EvalSpec(_EvalFields):
         start_delay_secs: Any = 120, throttle_secs: Any = 600,
     ) -> EvalSpec:  # fmt: skip
         _check_input_fn(input_fn)
+        if name is not None and not isinstance(name, str):
+            raise TypeError(f"EvalSpec: name must be a string, given: {name!r}")
+        listed = [exporters] if isinstance(exporters, Exporter) else exporters or ()
+        if not isinstance(listed, Iterable) or not all(isinstance(e, Exporter) for e in listed):
+            raise TypeError(f"EvalSpec: exporters must be one or several Exporters, given: {exporters!r}")
         for what, given, least in (
             ("steps", steps, 1), ("start_delay_secs", start_delay_secs, 0), ("throttle_secs", throttle_secs, 0)
         ):  # fmt: skip

@@ -16,7 +16,6 @@ from sparkflow.framework.sparse_tensor import SparseTensor
 from sparkflow.ops import array, array_select, checks, lookup_vocabulary, math, strings
 from sparkflow.ops.parsing import VarLenFeature
 from sparkflow_runtime.wire import dtypes
-from sparkflow_runtime.wire.errors import NotFoundError
 
 
 @dataclass(frozen=True)
@@ -207,19 +206,19 @@ def categorical_column_with_vocabulary_file(
     if not vocabulary_file:
         raise ValueError(f"Missing vocabulary_file in {key}.")
     _check_others(key, default_value, num_oov_buckets)
-    size = _lines(vocabulary_file) if vocabulary_size is None else vocabulary_size
+    size = _lines(vocabulary_file, key) if vocabulary_size is None else vocabulary_size
     if size < 1:
         raise ValueError(f"Invalid vocabulary_size in {key}: {size}")
     default = -1 if default_value is None else default_value
     return VocabularyFileColumn(_key(key), _discrete(key, dtype), default, num_oov_buckets, vocabulary_file, size)
 
 
-def _lines(path: str) -> int:
+def _lines(path: str, key: str) -> int:
     try:
         with open(path, "rb") as file:
             return sum(1 for _ in file)
-    except FileNotFoundError:
-        raise NotFoundError(f"{path}; No such file or directory (vocabulary_file)") from None
+    except (FileNotFoundError, IsADirectoryError) as error:
+        raise ValueError(f"vocabulary_file in {key} does not exist: {path} ({error.strerror})") from None
 
 
 @dataclass(frozen=True)

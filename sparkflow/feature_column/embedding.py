@@ -204,4 +204,6 @@ class IndicatorColumn(DenseColumn):
 
 def indicator_column(categorical_column: CategoricalColumn) -> IndicatorColumn:
     """One-hot (many-hot): [batch, num_buckets] with the number of times, or the weight, of each category."""
+    if not hasattr(categorical_column, "num_buckets"):
+        raise ValueError(f"indicator_column: Input must be a CategoricalColumn, given: {categorical_column!r}")
     return IndicatorColumn(categorical_column)

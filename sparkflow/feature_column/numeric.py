@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -63,7 +64,10 @@ def numeric_column(
     default_value: for examples that lack the feature, one number or a nest of them in that shape; dtype: as the
     feature is stored. Raises ValueError on a shape that is not positive and known, TypeError on another default.
     """
-    sizes = tuple(int(d) for d in (shape if isinstance(shape, (tuple, list)) else [shape]))
+    listed = shape if isinstance(shape, (tuple, list)) else [shape]
+    if not all(isinstance(d, Integral) for d in listed):
+        raise TypeError(f"shape dimensions must be integer. shape: {shape!r}, key: {key}")
+    sizes = tuple(int(d) for d in listed)
     if any(d < 1 for d in sizes):
         raise ValueError(f"shape dimensions must be greater than 0. shape: {shape}")
     kind = dtypes.as_dtype(dtype)

@@ -119,7 +119,13 @@ def _string_array(value: Any) -> np.ndarray:
         rows = issubclass(wrong, (list, tuple, np.ndarray)) and ". Of a column of rows np.stack makes one array"
         raise TypeError(f"Expected strings, got {item!r} of type {wrong.__name__}{rows or ''}")
     flat = np.empty(array.size, object)
-    flat[:] = _encoded(items) if kinds == {str} else [i.encode() if isinstance(i, str) else bytes(i) for i in items]
+    try:
+        flat[:] = _encoded(items) if kinds == {str} else [i.encode() if isinstance(i, str) else bytes(i) for i in items]
+    except UnicodeEncodeError as error:  # whose class cannot be made of a message alone
+        raise ValueError(
+            f"Expected text, got one with {error.object[error.start]!r}, which UTF-8 has no bytes for; give bytes, as "
+            "os.fsencode does of a path"
+        ) from None
     return flat.reshape(array.shape)
 
 

@@ -31,6 +31,8 @@ def write_graph(graph_or_graph_def: Any, logdir: str, name: str, as_text: bool =
     """The path of the file that holds the graph now."""
     proto = graph_or_graph_def
     proto = proto.as_graph_def() if isinstance(proto, Graph) else proto
+    if not hasattr(proto, "SerializeToString"):
+        raise TypeError(f"write_graph takes a Graph or a GraphDef, got {graph_or_graph_def!r}")
     path = os.path.join(os.fsdecode(logdir), name)
     os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
     write_whole(path, str(proto).encode() if as_text else serialized(proto))

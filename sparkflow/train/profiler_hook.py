@@ -28,7 +28,7 @@ class ProfilerHook(SessionRunHook):
         show_dataflow: bool = True,
         show_memory: bool = False,
     ):
-        self._directory = output_dir
+        self._directory = os.fsdecode(output_dir)
         self._show = {"show_dataflow": show_dataflow, "show_memory": show_memory}
         self._timer = SecondOrStepTimer(save_secs, save_steps)
         self._next_step: int | None = None

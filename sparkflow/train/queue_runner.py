@@ -197,6 +197,8 @@ def start_queue_runners(
         raise ValueError(
             "Cannot start queue runners: no default session is registered. Use `with sess:` or pass sess explicitly"
         )
+    if not hasattr(sess, "run"):
+        raise TypeError(f"sess must be a `tf.Session` object. Given: {sess!r}")
     if not hasattr(sess, "make_callable"):
         return []
     runners = sess.graph.get_collection(collection)

@@ -67,6 +67,7 @@ class Saver:
             raise ValueError(f"Saver: write_version must be SaverDef.V1 or V2, got {write_version}")
         if builder is not None:
             raise ValueError("Saver: builder is not supported; leave it None")
+        saver_graph.check_kept(max_to_keep, keep_checkpoint_every_n_hours, sharded, saver_def)
         self._var_list, self._reshape, self._sharded = var_list, reshape, sharded
         self._max_to_keep, self._every_hours = max_to_keep or 0, keep_checkpoint_every_n_hours
         self._name, self._filename = name or "save", filename or "model"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Integral, Real
 from typing import Any
 
 from sparkflow.framework import shapes
@@ -216,3 +217,15 @@ def _assign(s: Saveable, tensor: Tensor, reshape: bool) -> Operation:
     if reshape and shapes.fully_known(dims):
         tensor = array.reshape(tensor, list(dims or ()))
     return state.assign(s.variable, tensor, validate_shape=shapes.fully_known(dims)).op
+
+
+def check_kept(most: Any, every_hours: Any, sharded: Any, saver_def: Any) -> None:
+    """Raises TypeError on a Saver's setting of another type, ValueError on what is no SaverDef."""
+    if saver_def is not None and not hasattr(saver_def, "filename_tensor_name"):
+        raise ValueError(f"saver_def must be a SaverDef, got {saver_def!r}")
+    if not isinstance(most, (Integral, type(None))):
+        raise TypeError(f"Saver: max_to_keep must be a whole number or None, got {most!r}")
+    if not isinstance(every_hours, Real):
+        raise TypeError(f"Saver: keep_checkpoint_every_n_hours must be a number, got {every_hours!r}")
+    if not isinstance(sharded, (bool, int)):
+        raise TypeError(f"Saver: sharded must be a bool, got {sharded!r}")

@@ -154,7 +154,9 @@ class StepCounterHook(SessionRunHook):
         output_dir: str | None = None,
         summary_writer: Any = None,
     ):
-        self._timer = SecondOrStepTimer(every_n_secs, every_n_steps if every_n_secs is None else None)
+        if (every_n_steps is None) == (every_n_secs is None):
+            raise ValueError("exactly one of every_n_steps and every_n_secs should be provided: give the other as None")
+        self._timer = SecondOrStepTimer(every_n_secs, every_n_steps)
         self._writer, self._output_dir = summary_writer, output_dir
 
     def begin(self) -> None:

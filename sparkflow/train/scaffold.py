@@ -36,6 +36,10 @@ class Scaffold:
         local_init_feed_dict: Any = None,
     ):
         base = copy_from_scaffold
+        if base is not None and not isinstance(base, Scaffold):
+            raise TypeError(f"copy_from_scaffold is not a Scaffold instance, got {base!r}")
+        if saver is not None and not hasattr(saver, "restore"):
+            raise TypeError(f"Scaffold: saver must be a Saver, got {saver!r}")
         self._init_fn: Callable[[Any, Any], None] | None = _either(init_fn, base, "_init_fn")
         self._init_op = _either(init_op, base, "_init_op")
         self._init_feed_dict = _either(init_feed_dict, base, "_init_feed_dict")

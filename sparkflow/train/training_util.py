@@ -58,6 +58,8 @@ def get_or_create_global_step(graph: Graph | None = None) -> Any:
 
 def assert_global_step(global_step_tensor: Any) -> None:
     """Raises TypeError unless it is an integer scalar."""
+    if not hasattr(global_step_tensor, "dtype"):
+        raise TypeError(f'Existing "global_step" must be a Variable or Tensor: {global_step_tensor!r}.')
     dtype = global_step_tensor.dtype.base_dtype
     if not dtype.is_integer:
         raise TypeError(f'Existing "global_step" does not have integer type: {dtype.name}')

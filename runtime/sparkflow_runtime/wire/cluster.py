@@ -46,6 +46,8 @@ class ClusterSpec:
         elif isinstance(cluster, ClusterDef) or hasattr(cluster, "job"):  # TensorFlow's own class is another
             self._jobs = {job.name: dict(job.tasks) for job in cluster.job}
         elif isinstance(cluster, Mapping):
+            if wrong := [job for job in cluster if not isinstance(job, str)]:
+                raise TypeError(f"ClusterSpec: Job name {wrong[0]!r} must be a string")
             self._jobs = {job: self._tasks(job, tasks) for job, tasks in cluster.items()}
         else:
             raise TypeError(f"ClusterSpec takes a dict, a ClusterDef or a ClusterSpec, got {type(cluster).__name__}")
