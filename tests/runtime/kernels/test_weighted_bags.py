@@ -101,6 +101,7 @@ def test_sums_and_gradients(name: str, kind: str, real: str, hides: bool, at_onc
     assert spread.calls == 2 * calls + (real != "float16")
 
 
+@pytest.mark.filterwarnings("ignore:invalid value")
 def test_large_ones_are_shared_out(monkeypatch: Any) -> None:
     monkeypatch.setattr(bag_columns, "_SHARED", 1)
     test_sums_and_gradients("SqrtN", "int64", "float32", True, at_once=False)
