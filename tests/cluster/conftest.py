@@ -19,8 +19,13 @@ import sparkflow as tf
 
 RUN_VARIABLE = "SPARKFLOW_TEST_RUN"
 os.environ[RUN_VARIABLE] = f"{os.getpid()}-{time.time()}"  # marks every process that these tests start
-# Queries that run once: a JVM's second compiler takes more than it gives, and so do threads that collect garbage.
-os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+# Queries that run once: a JVM's second compiler takes more than it gives, and so do threads that collect garbage and
+# what verifies Spark's classes, a sixth of the time until a session is there.
+JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+UNVERIFIED = (  # other JVMs than we know may have no such option, or a word to say of it, which spark-submit would read
+    "-XX:+IgnoreUnrecognizedVMOptions -XX:-PrintWarnings -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
+)
+os.environ.setdefault("JDK_JAVA_OPTIONS", f"{JVM} {UNVERIFIED}")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
