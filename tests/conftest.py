@@ -8,6 +8,7 @@ from contextlib import nullcontext
 from itertools import count
 from typing import Any
 
+import numpy as np
 import pytest
 
 from sparkflow.framework.graph import Graph, reset_default_graph
@@ -76,9 +77,19 @@ def graph_def_fixture() -> Any:
     return make_graph
 
 
+@pytest.fixture(scope="module", autouse=True)
+def generators(request: pytest.FixtureRequest) -> list[tuple[np.random.Generator, Any]]:
+    """Of a file of tests, as it made them."""
+    held = vars(request.module).values()
+    return [(one, one.bit_generator.state) for one in held if isinstance(one, np.random.Generator)]
+
+
 @pytest.fixture(autouse=True)
-def same_values_in_every_run() -> Iterator[None]:
-    """What is drawn without a seed comes from one sequence, so that no test passes, or fails, by luck."""
+def same_values_in_every_run(generators: list[tuple[np.random.Generator, Any]]) -> Iterator[None]:
+    """What is drawn without a seed comes from one sequence, so that no test passes, or fails, by luck; what a file's
+    generator gives is the same whichever tests ran before."""
+    for one, began in generators:
+        one.bit_generator.state = began
     keys = count(1)
     # Not the fixture: what a test patches must be undone before the fixtures of its file end, not after.
     with pytest.MonkeyPatch.context() as patch:

@@ -11,7 +11,7 @@ import sparkflow as tf
 from sparkflow_runtime.wire.errors import InvalidArgumentError, OutOfRangeError
 
 RNG = np.random.default_rng(4)
-BOXES = np.array([[0.1, 0.2, 0.9, 0.7], [0.83, 0.9, 0.15, 0.3]], np.float32)
+BOXES = np.array([[0.1, 0.2, 0.9, 0.7], [0.83, 0.95, 0.15, 0.3]], np.float32)  # between pixels
 
 
 def test_a_whole_image_is_cut_out_as_it_is(evaluate: Any) -> None:
