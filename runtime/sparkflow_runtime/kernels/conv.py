@@ -8,6 +8,7 @@ several depths too (conv_deep.py), directly for others of float32, those of one 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import lru_cache, partial
 from typing import Any
@@ -30,6 +31,7 @@ from sparkflow_runtime.wire.errors import InvalidArgumentError
 Function = Callable[..., Any]
 _KEPT = 256
 _WINOGRAD_CHANNELS = 32  # of the input and of the output, from which on its fewer products outweigh its transforms
+_WINOGRAD_TILES = 8  # of 4 x 4 outputs: of fewer, to transform the filter takes longer than all products by columns
 
 
 def _is_narrow(dtype: Any) -> bool:
@@ -57,7 +59,8 @@ def _best(x: Any, w: Any, win: Window, back: bool) -> Any:
         return conv_deep
     directly = conv_direct.fits(x, w, win, back)
     if conv_winograd.fits(x, w, win) and (not directly or min(w.shape[-2:]) >= _WINOGRAD_CHANNELS):
-        return conv_winograd
+        tiles = len(x) * math.prod(-(-n // 4) for n in win.out[1:])
+        return conv_winograd if tiles >= _WINOGRAD_TILES else conv_columns
     return conv_direct if directly else conv_columns
 
 

@@ -41,7 +41,8 @@ def _narrow(x: np.ndarray, win: Window) -> bool:
 def _blocks(x: np.ndarray, win: Window, width: int) -> list[tuple[int, int]]:
     """Runs of outputs; of whole images where those go tap by tap."""
     each, length = math.prod(win.out), _rows(width, x.itemsize)
-    return runs(x.shape[0] * each, max(1, length // each) * each if _narrow(x, win) else length)
+    by_image = not win.trivial and _narrow(x, win)
+    return runs(x.shape[0] * each, max(1, length // each) * each if by_image else length)
 
 
 def _tap_by_tap(x: np.ndarray, win: Window, first: int, count: int) -> np.ndarray:
@@ -103,6 +104,8 @@ def by_filter(x: np.ndarray, dy: np.ndarray, win: Window) -> np.ndarray:
     rows, width = dy.reshape(-1, dy.shape[4]), math.prod(win.taps) * x.shape[4]
     blocks = _blocks(x, win, width)
     shape = (width, dy.shape[4])
+    if len(blocks) == 1:
+        return np.matmul(_columns(x, win, *blocks[0]).T, rows).reshape(*win.taps, x.shape[4], -1)
     lanes = np.zeros((min(8 if width * dy.shape[4] <= _SMALL else 2, len(blocks)), *shape), x.dtype)
 
     def work(mine: Sequence[int]) -> None:

@@ -12,7 +12,8 @@ Whether a process computes so is settled when its first convolution is made (set
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Sequence
 from functools import lru_cache
 from itertools import pairwise, product
 from typing import NamedTuple
@@ -21,7 +22,7 @@ import numpy as np
 
 from sparkflow_runtime.kernels.conv_direct_layout import OFFSETS, lanes, tile
 from sparkflow_runtime.kernels.memory import address
-from sparkflow_runtime.kernels.parallel import scratch_at, share
+from sparkflow_runtime.kernels.parallel import scratch, scratch_at, share
 from sparkflow_runtime.kernels.settled import Settled
 from sparkflow_runtime.kernels.windows import Triple, Window
 
@@ -29,6 +30,7 @@ _BLOCK_BYTES = 1 << 18  # of padded images that are worked on at once
 _PARTS = 32  # into which a batch is divided at least, for the threads
 _SUMS = 8  # the same for the gradient of a filter, which has a partial sum for each
 _ALONE = 1 << 20  # products that take as long as it takes to wake a thread
+_ONE_SUM = 1 << 20  # products of which the gradient of a filter is one sum, for the threads gain nothing
 _LINE = 64  # bytes: what follows the padded input begins on a cache line of its own
 _SMALL = 1 << 16  # weights of a filter of which several partial gradients may be held
 _MIN_WIDE, _MIN_MADE = 4, 4  # outputs of a row, and channels, below which tiles are mostly empty
@@ -103,10 +105,15 @@ class _Plan(NamedTuple):
     room: int  # bytes of words and padded input
     made: int  # bytes of a piece's output
 
-    def divided(self, parts: int) -> list[tuple[int, int]]:
+    def divided(self, parts: int) -> Sequence[tuple[int, int]]:
         """(first, last) of each part's pieces."""
-        ends = [i * self.pieces // parts for i in range(parts + 1)]
-        return [(first, last) for first, last in pairwise(ends) if last > first]
+        return _divided(self.pieces, parts)
+
+
+@lru_cache(256)
+def _divided(pieces: int, parts: int) -> tuple[tuple[int, int], ...]:
+    ends = [i * pieces // parts for i in range(parts + 1)]
+    return tuple((first, last) for first, last in pairwise(ends) if last > first)
 
 
 @lru_cache(256)
@@ -149,13 +156,22 @@ def _filled(channels: int) -> int:
 
 
 def _packed(w: np.ndarray) -> np.ndarray:
-    """Weights [taps and channels, made] two vectors of made channels after another, the last ones filled with zeros."""
-    pair, made = 2 * lanes(), _filled(w.shape[1])
-    if made != w.shape[1]:
-        filled = np.zeros((len(w), made), np.float32)
-        filled[:, : w.shape[1]] = w
-        w = filled
-    return np.concatenate([w[:, first : first + pair].reshape(-1) for first in range(0, made, pair)])
+    """Weights [*taps, channels, made] two vectors of made channels after another, the last ones filled with zeros;
+    in memory of this thread (`scratch`) or in w's."""
+    pair, (*inner, made) = 2 * lanes(), w.shape
+    if made <= pair and made == _filled(made):
+        return np.ascontiguousarray(w)
+    rows, whole, filled = math.prod(inner), made // pair * pair, _filled(made)
+    out = scratch("packed filter", (rows * filled,))
+    if whole:
+        # a pair's weights after those of the pair before
+        pairs = w[..., :whole].reshape(*inner, -1, pair)
+        out[: rows * whole].reshape(-1, *inner, pair)[...] = np.moveaxis(pairs, -2, 0)
+    if made > whole:
+        last = out[rows * whole :].reshape(*inner, filled - whole)
+        last[..., : made - whole] = w[..., whole:]
+        last[..., made - whole :] = 0
+    return out
 
 
 def _room(plan: _Plan) -> tuple[int, int]:
@@ -168,7 +184,7 @@ def _room(plan: _Plan) -> tuple[int, int]:
 
 
 def _convolve(x: np.ndarray, w: np.ndarray, walk: _Walk, y: np.ndarray) -> None:
-    """y = x convolved with w [taps and channels, made]; y's rows need not lie side by side."""
+    """y = x convolved with w [*taps, channels, made]; y's rows need not lie side by side."""
     plan = _plan(walk, len(x), x.shape[4], y.shape[4], y.strides[:4], _PARTS)
     weights = _packed(w)
     addresses = address(x), address(weights), address(y), address(plan.words)
@@ -177,7 +193,7 @@ def _convolve(x: np.ndarray, w: np.ndarray, walk: _Walk, y: np.ndarray) -> None:
         direct.functions[0](*addresses, parts[0][0], parts[-1][1], *_room(plan))
 
     parts = plan.divided(_PARTS)
-    if y.size * len(w) < _ALONE:
+    if y.size * (w.size // w.shape[-1]) < _ALONE:
         work(parts)
     else:
         share(work, parts)
@@ -191,7 +207,7 @@ def forward(x: np.ndarray, w: np.ndarray, win: Window) -> np.ndarray:
         high = y[..., 0].size // wide
         x5, y5 = x.reshape(1, 1, high, wide, -1), y.reshape(1, 1, high, wide, -1)
         walk = walk._replace(size=(1, high, wide), out=(1, high, wide))
-    _convolve(x5, w.reshape(-1, w.shape[-1]), walk, y5)
+    _convolve(x5, w, walk, y5)
     return y
 
 
@@ -207,24 +223,26 @@ def by_input(dy: np.ndarray, w: np.ndarray, win: Window) -> np.ndarray:
     dy5, dx5 = (_rowless(dy), _widthless(dx)) if flat else (dy, dx)
     w5 = w.reshape(*walk.taps, -1, w.shape[-1])
     for cells, taps, back in _phases(walk):
-        part, used = dx5[(slice(None), *cells)], w5[taps]
+        part, used = dx5[cells], w5[taps]
         if used.size == 0:
             part[:] = 0
         elif part.size:
-            turned = used[::-1, ::-1, ::-1].swapaxes(3, 4)
-            _convolve(dy5, turned.reshape(-1, turned.shape[4]), back, part)
+            _convolve(dy5, used[::-1, ::-1, ::-1].swapaxes(3, 4), back, part)
     return dx
 
 
-def _phases(walk: _Walk) -> Iterator[tuple[tuple[slice, ...], tuple[slice, ...], _Walk]]:
+@lru_cache(256)
+def _phases(walk: _Walk) -> tuple[tuple[tuple[slice, ...], tuple[slice, ...], _Walk], ...]:
     """For each phase of the strides: (cells of the input, the taps that meet them, the walk over dy for those)."""
     axes = [
         [_phase(phase, size, *of_axis) for phase in range(stride)]
         for size, stride, *of_axis in zip(walk.size, walk.strides, walk.strides, walk.taps, walk.dilations, walk.before)
     ]
-    for found in product(*axes):
-        cells, taps, counts, before, out = zip(*found)
-        yield cells, taps, _Walk(walk.out, counts, (1, 1, 1), walk.dilations, before, out)
+    found = [zip(*phases) for phases in product(*axes)]
+    return tuple(
+        ((slice(None), *cells), taps, _Walk(walk.out, counts, (1, 1, 1), walk.dilations, before, out))
+        for cells, taps, counts, before, out in found
+    )
 
 
 def _phase(
@@ -247,17 +265,19 @@ def by_filter(x: np.ndarray, dy: np.ndarray, win: Window) -> np.ndarray:
     """In a fixed number of partial sums, so that the number of threads does not change the bits."""
     walk, flat = _Walk.of(win)
     x5, dy5 = (_widthless(x), _rowless(dy)) if flat else (x, dy)
-    made, weights = dy.shape[4], int(np.prod(walk.taps)) * x5.shape[4]
+    made, weights = dy.shape[4], math.prod(walk.taps) * x5.shape[4]
     plan = _plan(walk, len(x), x5.shape[4], made, dy5.strides[:4], _SUMS)
-    parts = plan.divided(_SUMS if weights * made <= _SMALL else 2)
-    sums = np.zeros((len(parts), weights, _filled(made)), np.float32)
+    products = dy.size * weights
+    parts = plan.divided(1 if products < _ONE_SUM else _SUMS if weights * made <= _SMALL else 2)
+    sums = scratch("partial gradients", (len(parts), weights, _filled(made)))
     addresses = address(x5), address(dy5)
 
     def work(mine: Sequence[int]) -> None:
         for part in mine:
+            sums[part] = 0
             direct.functions[1](*addresses, address(sums[part]), address(plan.words), *parts[part], *_room(plan))
 
-    if dy.size * weights < _ALONE:
+    if products < _ALONE:
         work(range(len(parts)))
     else:
         share(work, range(len(parts)))

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from sparkflow_runtime.kernels import norm_loops
+from sparkflow_runtime.kernels import norm_batches, norm_loops
 from sparkflow_runtime.kernels.parallel import runs, share
 from sparkflow_runtime.kernels.registry import Node, bound
 from sparkflow_runtime.wire.errors import InvalidArgumentError
@@ -57,6 +57,14 @@ def _moments(xp: Any, rows: Any) -> tuple[Any, Any]:
     return mean, _column_sums(xp, xp.square(rows - mean)) / count
 
 
+def _scaled(xp: Any, rows: Any, mean: Any, inverse: Any, offset: Any) -> Any:
+    if norm_loops.takes(rows, mean, inverse, offset):
+        return norm_loops.normalised(rows, mean, inverse, offset)
+    y = (rows - mean) * inverse
+    y += offset
+    return y
+
+
 @bound("FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3", stateful=False, multi=True)
 def _fused_batch_norm(node: Node) -> Function:
     """Returns (y, mean, variance, and the same as the gradient wants them).
@@ -66,14 +74,23 @@ def _fused_batch_norm(node: Node) -> Function:
     """
     xp, epsilon, training = node.xp, node.attr("epsilon", 1e-4), node.attr("is_training", True)
     factor = node.attr("exponential_avg_factor", 1.0)
+    if xp is np:
+        norm_batches.prepare()
 
     def run(x: Any, scale: Any, offset: Any, mean: Any, variance: Any) -> Any:
         channel = _channel_of(node, x)
         _check_vectors(node, x.shape[channel], scale=scale, offset=offset)
         rows, kind = _rows(xp, x, channel, scale.dtype), scale.dtype.type
+        y = None
         if training:
-            used_mean, used_variance = _moments(xp, rows)
-            unbiased = used_variance * kind(len(rows) / max(1, len(rows) - 1))
+            ratio = kind(len(rows) / max(1, len(rows) - 1))
+            if norm_loops.takes(rows, scale, offset) and norm_batches.takes(rows):
+                y, used_mean, used_variance, unbiased = norm_batches.normalised(
+                    rows, scale, offset, kind(epsilon), ratio
+                )
+            else:
+                used_mean, used_variance = _moments(xp, rows)
+                unbiased = used_variance * ratio
             out = [used_mean, unbiased]
             if factor != 1.0:
                 _check_vectors(node, x.shape[channel], mean=mean, variance=variance)
@@ -82,12 +99,8 @@ def _fused_batch_norm(node: Node) -> Function:
             _check_vectors(node, x.shape[channel], mean=mean, variance=variance)
             used_mean, used_variance = mean, variance
             out = [mean.copy(), variance.copy()]
-        inverse = scale / xp.sqrt(used_variance + kind(epsilon))
-        if norm_loops.takes(rows, used_mean, inverse, offset):
-            y = norm_loops.normalised(rows, used_mean, inverse, offset)
-        else:
-            y = (rows - used_mean) * inverse
-            y += offset
+        if y is None:
+            y = _scaled(xp, rows, used_mean, scale / xp.sqrt(used_variance + kind(epsilon)), offset)
         kept = [used_mean.copy(), used_variance.copy()]
         if not x.size:  # as in TensorFlow, also in inference
             out = [xp.full_like(scale, np.nan)] * 2
@@ -103,6 +116,9 @@ def _fused_batch_norm_grad(node: Node) -> Function:
     the statistics are constants, s/r dy. Source: Ioffe and Szegedy 2015, s. 3."""
     xp, epsilon, training = node.xp, node.attr("epsilon", 1e-4), node.attr("is_training", True)
 
+    if xp is np:
+        norm_batches.prepare()
+
     def run(dy: Any, x: Any, scale: Any, mean: Any, variance: Any, *_: Any) -> Any:
         channel = _channel_of(node, x)
         if dy.shape != x.shape:
@@ -110,6 +126,10 @@ def _fused_batch_norm_grad(node: Node) -> Function:
         _check_vectors(node, x.shape[channel], scale=scale, reserve_space_1=mean, reserve_space_2=variance)
         # the type of the statistics, not of scale: that is always float32 in the later versions of this op
         rows, up, kind = (*(_rows(xp, t, channel, mean.dtype) for t in (x, dy)), mean.dtype.type)
+        unused = xp.zeros(0, mean.dtype)
+        if training and norm_loops.takes(rows, up, scale, mean, variance) and norm_batches.takes(rows, up):
+            dx, *more = norm_batches.gradients(up, rows, scale, mean, variance, kind(epsilon))
+            return [_shaped(xp, dx, x, channel), *more, unused, unused]
         inverse = kind(1) / xp.sqrt(variance + kind(epsilon))
         factor = scale.astype(mean.dtype, copy=False) * inverse
         count = kind(max(1, len(rows)))
@@ -122,7 +142,6 @@ def _fused_batch_norm_grad(node: Node) -> Function:
             doffset, dscale = _column_sums(xp, up), _column_sums(xp, up * normal)
             dx = up - (normal * (dscale / count) + doffset / count) if training else up
             dx = dx * factor
-        unused = xp.zeros(0, mean.dtype)
         return [_shaped(xp, dx, x, channel), dscale, doffset, unused, unused]
 
     return run

@@ -143,6 +143,9 @@ def share(work: Callable[[Sequence[Block]], None], blocks: Sequence[Block], mult
         return
     with blas_alone() if multiplies else nullcontext(_blas.whole or _blas.allowed()) as allowed:
         parts = min(_most(), allowed, len(blocks))
+        if parts < 2:
+            work(blocks)
+            return
         length = -(-len(blocks) // (4 * parts))
         left = deque(blocks[at : at + length] for at in range(0, len(blocks), length))
 

@@ -12,6 +12,7 @@ from threadpoolctl import threadpool_limits
 
 from sparkflow_runtime.kernels import (
     compiled,
+    conv,
     conv_columns,
     conv_direct,
     conv_taps,
@@ -194,6 +195,26 @@ def test_a_small_gradient_of_a_filter_wakes_no_thread(monkeypatch: pytest.Monkey
         monkeypatch.setattr(conv_direct, "_ALONE", 1 << 62)
         assert conv_direct.by_filter(x, dy, win).tobytes() == got.tobytes()
         monkeypatch.setattr(conv_direct, "_ALONE", 1 << 20)
+
+
+def test_a_filter_that_meets_few_tiles_is_not_transformed() -> None:
+    """To transform it takes longer than all products by columns."""
+    win = window((1, 7, 7), (1, 3, 3))
+    w = np.broadcast_to(np.float32(0), (1, 3, 3, 64, 64))
+    ways = [conv._best(normal(images, *win.size, 64), w, win, False) for images in (1, 2)]
+    assert ways == [conv_columns, conv_winograd]
+
+
+def test_the_gradient_of_a_filter_lies_row_by_row() -> None:
+    """Also where its channels do not fill the vectors that its sums are."""
+    compiled.make_ready(conv_direct.direct)
+    for images in (1, 16):  # one sum, and several
+        win = window((1, 20, 20), (1, 3, 3))
+        x, dy = normal(images, *win.size, 8), normal(images, *win.out, 9)
+        got = conv_direct.by_filter(x, dy, win)
+        assert got.flags.c_contiguous
+        want = conv_taps.by_filter(np, x.astype(np.float64), dy.astype(np.float64), win)
+        np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-3)
 
 
 def test_a_process_keeps_to_what_it_began_with(monkeypatch: pytest.MonkeyPatch) -> None:

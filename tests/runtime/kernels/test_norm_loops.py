@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from sparkflow_runtime.kernels import norm_batches
 from sparkflow_runtime.kernels import norm_loops as norm
 
 LOOPS = [
@@ -85,3 +86,21 @@ def test_sums_over_neighbours(version: None, shape: tuple[int, int], radius: int
     wide = x.astype(np.float64)
     for c in range(shape[1]):
         np.testing.assert_allclose(out[:, c], wide[:, max(0, c - radius) : c + radius + 1].sum(1), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("shape", [(5, 3), (700, 64), (40, 513), (9000, 5), (131, 400), (1, 2), (2, 40000)])
+def test_small_batches_have_the_same_bits_in_one_loop(shape: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    x, up, scale, offset = inputs(shape)
+    epsilon, ratio = np.float32(1e-3), np.float32(1.25)
+    made = []
+    for compiled in (True, False):
+        for loop in (norm_batches.forward, norm_batches.backward):
+            monkeypatch.setattr(loop, "_call", loop.compile() if compiled else loop.numpy)
+        y, mean, variance, unbiased = norm_batches.normalised(x, scale, offset, epsilon, ratio)
+        made.append([y, mean, variance, unbiased, *norm_batches.gradients(up, x, scale, mean, variance, epsilon)])
+    for one, other in zip(*made):
+        assert one.tobytes() == other.tobytes()
+    mean, variance = norm.moments(x)
+    inverse = scale / np.sqrt(variance + epsilon)
+    assert made[0][0].tobytes() == norm.normalised(x, mean, inverse, offset).tobytes()
+    assert made[0][3].tobytes() == (variance * ratio).tobytes()
