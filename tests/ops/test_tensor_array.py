@@ -107,3 +107,12 @@ def test_what_was_not_written_is_zero_where_the_shape_was_learned(graph: Graph) 
         other = tf.TensorArray(tf.float32, 2).write(0, value).write(1, tf.concat([value, value], 0))
         with pytest.raises(tf.errors.InvalidArgumentError, match=r"shape \(2,\), its elements have shape \[1\]"):
             session.run(other.concat())
+
+
+@pytest.mark.parametrize(("element", "want"), [([1], (0,)), ([None, 2], (0, 2)), ([3, 2], (0, 2)), ([], (0,))])
+def test_joining_no_elements_gives_what_is_behind_their_first_axis(
+    graph: tf.Graph, element: list[int | None], want: tuple[int, ...]
+) -> None:
+    joined = tf.TensorArray(tf.int32, size=0, element_shape=element, infer_shape=False).concat()
+    with tf.Session() as session:
+        assert session.run(joined).shape == want

@@ -271,9 +271,9 @@ def _check_alike(array: TensorArray, values: Sequence[Any], what: str, skip: int
             raise array.error(f"Cannot {what} elements of shapes {first} (the first) and {value.shape} (number {i})")
 
 
-def _known(array: TensorArray, dims: Dims) -> tuple[int, ...]:
-    """The shape of elements where there is none to look at."""
-    for found in (array.dims, dims):
+def _known(array: TensorArray, dims: Dims, behind: int = 0) -> tuple[int, ...]:
+    """The shape of elements where there is none to look at, behind so many of its axes."""
+    for found in (array.dims and array.dims[behind:], dims):
         if found is not None and None not in found:
             return found  # type: ignore[return-value]
     text = (
@@ -290,7 +290,7 @@ def _concat(node: Node) -> Function:
         array.check_open()
         values = [array.read(i) for i in range(len(array.items))]
         if not values:
-            return xp.zeros((0, *_known(array, rest)), dtype), xp.zeros(0, xp.int64)
+            return xp.zeros((0, *_known(array, rest, 1)), dtype), xp.zeros(0, xp.int64)
         if not values[0].shape:
             raise array.error("Cannot concat scalars: elements need an axis to join; gather stacks them")
         _check_alike(array, values, "concat", 1)
