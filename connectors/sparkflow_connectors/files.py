@@ -326,7 +326,10 @@ def _opened(path: str, checked: bool = False) -> pq.ParquetFile:
     try:
         return pq.ParquetFile(path, buffer_size=_BUFFER_BYTES, page_checksum_verification=checked)
     except FileNotFoundError:
-        raise NotFoundError(f"{path}: the file is not there, or this machine does not see it") from None
+        raise NotFoundError(
+            f"{path}: the file is not there, or this machine does not see it. A table cannot overwrite the path it is "
+            "read from"
+        ) from None
     except (OSError, pa.ArrowException) as error:
         raise _unreadable(path, error, "its footer") from error
 
