@@ -57,6 +57,8 @@ def _as_array(value: Any, dtype: DType | None) -> np.ndarray:
             array = _narrow(array)
     if dtype is not None and isinstance(value, (str, bytes)):
         raise TypeError(f"Expected {dtype.name}, got {value!r} of type {type(value).__name__!r}")
+    if hasattr(value, "_computed"):
+        raise TypeError(f"Expected a Tensor, got {value}: give its .flat_values, or its .to_tensor(), which is padded")
     if array.dtype == object or (array.dtype.kind in "SU" and not isinstance(value, (np.ndarray, np.generic))):
         raise TypeError(f"Cannot convert {value!r} to a Tensor: its parts have different types or lengths")
     if array.dtype.kind in "mM":

@@ -52,6 +52,7 @@ def identity_n(input: Sequence[Any], name: str | None = None) -> list[Tensor]:
     return apply_op("IdentityN", [list(input)], name=name)
 
 
+@of_ragged_too
 def stop_gradient(input: Any, name: str | None = None) -> Tensor:
     """The same value, taken as a constant by gradients()."""
     return apply_op("StopGradient", [input], name=name)

@@ -123,6 +123,7 @@ def concat(values: Any, axis: Any, name: str = "concat") -> Tensor:
     return apply_op("ConcatV2", [list(values), axis], name=name)
 
 
+@of_ragged_too
 def split(
     value: Any, num_or_size_splits: Any, axis: Any = 0, num: int | None = None, name: str = "split"
 ) -> list[Tensor]:

@@ -10,6 +10,7 @@ from sparkflow.framework.apply import convert_to_tensor
 from sparkflow.framework.graph import Tensor, get_default_graph
 from sparkflow.ops import math
 from sparkflow.ops.control_flow_while import while_loop
+from sparkflow.ops.functional_rows import of_rows, of_signature, stacked
 from sparkflow.ops.ragged import RaggedTensor, _count
 from sparkflow.ops.tensor_array import TensorArray
 from sparkflow_runtime.wire import dtypes
@@ -47,15 +48,6 @@ def _arrays(types: list[Any], count: Any, infer_shape: bool) -> list[TensorArray
     return [TensorArray(t, size=count, dynamic_size=False, infer_shape=infer_shape) for t in types]
 
 
-def _stacked(arrays: list[TensorArray], known: int | None) -> list[Tensor]:
-    values = [a.stack() for a in arrays]
-    for value in values:
-        dims = value._shape
-        if dims is not None:
-            value.set_shape((known, *dims[1:]))
-    return values
-
-
 def _checked(fn: Any, where: str) -> None:
     if not callable(fn):
         raise TypeError(f"{where}: fn must be callable, got {fn!r}")
@@ -75,31 +67,32 @@ def map_fn(
     """fn(row) for each row of elems (a tensor or RaggedTensor, or a structure of some of one first size), stacked.
 
     dtype: the types of what fn returns, in its structure, where these are not those of elems. infer_shape: what fn
-    returns has one shape for all rows. fn_output_signature: TensorFlow 2's word for dtype. Raises TypeError where fn
-    returns another structure than dtype says.
+    returns has one shape for all rows. fn_output_signature: TensorFlow 2's word for dtype; a RaggedTensorSpec in it
+    says that rows differ in size, and makes a RaggedTensor of them, as is made of a RaggedTensor's rows without it.
+    Raises TypeError where fn returns another structure than dtype says.
     """
     _checked(fn, "map_fn")
     dtype = fn_output_signature if dtype is None else dtype
     with get_default_graph().name_scope(name or "map"):
         rows = _Rows(elems, "map_fn")
         structure = elems if dtype is None else dtype
-        types = [t.dtype.base_dtype for t in rows.tensors] if dtype is None else nest.flatten(dtype)
-        outs = _arrays(types, rows.count, infer_shape)
+        given = [of_rows(t) for t in rows.tensors] if dtype is None else nest.flatten(dtype)
+        made = [of_signature(one, infer_shape) for one in given]
 
-        def body(i: Any, outs: list[TensorArray]) -> tuple[Any, list[TensorArray]]:
+        def body(i: Any, outs: list[list[TensorArray]]) -> tuple[Any, list[list[TensorArray]]]:
             found = fn(rows.at(i))
             nest.assert_same_structure(structure, found, check_types=False)
-            return i + 1, [a.write(i, v) for a, v in zip(outs, nest.flatten(found), strict=True)]
+            return i + 1, [m.written(a, i, v) for m, a, v in zip(made, outs, nest.flatten(found), strict=True)]
 
         _, outs = while_loop(
             lambda i, _: math.less(i, rows.count),
             body,
-            (0, outs),
+            (0, [m.begun(rows.count) for m in made]),
             parallel_iterations=parallel_iterations or 10,
             back_prop=back_prop,
             swap_memory=swap_memory,
         )
-        return nest.pack_sequence_as(structure, _stacked(outs, rows.known))
+        return nest.pack_sequence_as(structure, [m.made(a, rows.known) for m, a in zip(made, outs)])
 
 
 def vectorized_map(fn: Callable[[Any], Any], elems: Any, fallback_to_while_loop: bool = True, warn: bool = True) -> Any:
@@ -162,7 +155,7 @@ def scan(
             back_prop=back_prop,
             swap_memory=swap_memory,
         )
-        return nest.pack_sequence_as(structure, _stacked(outs, rows.known))
+        return nest.pack_sequence_as(structure, stacked(outs, rows.known))
 
 
 def _fold(fn: Any, elems: Any, initializer: Any, right: bool, name: str, **how: Any) -> Any:

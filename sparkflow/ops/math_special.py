@@ -146,6 +146,7 @@ def _bitcast_rule(op: Operation) -> list[Dims]:
 op("Bitcast", "input: T -> output: type", _bitcast_rule)
 
 
+@of_ragged_too
 def bitcast(input: Any, type: Any, name: str | None = None) -> Tensor:
     """The same bytes read as another type; a smaller type adds a last axis, a larger one takes it."""
     return apply_op("Bitcast", [input], {"type": dtypes.as_dtype(type)}, name)

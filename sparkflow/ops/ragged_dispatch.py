@@ -127,6 +127,23 @@ def _reversed(x: Any, axis: int) -> Any:
     return x.with_values(gather(x.values, ends - math.range(_count(x.values, ends.dtype))))
 
 
+def split(
+    value: Any, num_or_size_splits: Any, axis: Any = 0, num: int | None = None, name: str | None = None
+) -> list[Any]:
+    """Parts along the axis of rows, or along one that is not ragged. Raises ValueError on an axis that is."""
+    if not isinstance(value, RaggedTensor):
+        return array_join.split(value, num_or_size_splits, axis, num)
+    axis = int(axis) + (_rank(value) if axis < 0 else 0)
+    if 0 < axis <= value.ragged_rank:
+        raise ValueError(f"split: axis {axis} is ragged: along it the rows of {value} have no one size")
+    with get_default_graph().name_scope(name or "RaggedSplit"):
+        if axis > 0:
+            parts = split(value.values, num_or_size_splits, axis - 1, num)
+            return [value.with_values(part) for part in parts]
+        numbers = array_join.split(math.range(value.nrows()), num_or_size_splits, 0, num)
+        return [gather(value, part) for part in numbers]
+
+
 # ---------------------------------------------------------------------- the rest
 
 
@@ -168,6 +185,6 @@ def reduce_join(
 
 
 _HANDLERS: dict[str, Callable[..., Any]] = {
-    f.__name__: f for f in (expand_dims, squeeze, stack, tile, reverse, size, rank, where, reduce_join)
+    f.__name__: f for f in (expand_dims, squeeze, stack, tile, reverse, size, rank, where, reduce_join, split)
 }
 _HANDLERS["where_v2"] = where

@@ -72,3 +72,26 @@ def test_vectorized_map_finds_types_itself(graph: Any) -> None:
     np.testing.assert_array_equal(both["n"], rows.astype(np.int32))
     np.testing.assert_allclose(both["o"], rows[:, :, None] * rows[:, None])
     np.testing.assert_allclose(slope, 2 * rows)
+
+
+def test_rows_that_differ_in_size(graph: tf.Graph) -> None:
+    x, rows = tf.placeholder(tf.int32, [None]), tf.RaggedTensorSpec([None], tf.int32)
+    counted = tf.map_fn(tf.range, x, fn_output_signature=rows)
+    both = tf.map_fn(lambda n: {"to": tf.range(n), "n": n}, x, fn_output_signature={"to": rows, "n": tf.int32})
+    nested = tf.map_fn(tf.ragged.range, counted, fn_output_signature=tf.RaggedTensorSpec([None, None], tf.int32))
+    with tf.Session() as session:
+        assert session.run(counted, {x: [2, 0, 3]}).to_list() == [[0, 1], [], [0, 1, 2]]
+        assert session.run(counted, {x: []}).to_list() == []
+        assert session.run(both["to"], {x: [1]}).to_list() == [[0]]
+        assert session.run(nested, {x: [3, 0]}).to_list() == [[[], [0], [0, 1]], []]
+    with pytest.raises(ValueError, match="of ragged_rank 0, and the RaggedTensorSpec of rows says 1"):
+        tf.map_fn(tf.range, x, fn_output_signature=tf.RaggedTensorSpec([None, None], tf.int32))
+
+
+def test_a_map_of_a_ragged_tensors_rows_is_ragged(graph: tf.Graph) -> None:
+    flat = tf.placeholder(tf.float32, [None])
+    ragged = tf.RaggedTensor.from_row_splits(flat, [0, 2, 2, 3])
+    squares = tf.map_fn(lambda row: row * row, ragged)
+    with tf.Session() as session:
+        found, slopes = session.run([squares, tf.gradients(squares.flat_values, flat)[0]], {flat: [1, 2, 3]})
+    assert found.to_list() == [[1, 4], [], [9]] and slopes.tolist() == [2, 4, 6]

@@ -90,3 +90,16 @@ def test_a_value_shows_its_rows(graph: tf.Graph) -> None:
         value = session.run(_ragged())
     assert str(value) == "<tf.RaggedTensorValue [[1, 2], [], [3]]>"
     assert repr(value).startswith("tf.RaggedTensorValue(values=array([1, 2, 3]")
+
+
+def test_splits_are_of_rows_or_of_what_is_even(graph: tf.Graph) -> None:
+    r, even = _ragged(), tf.ragged.constant([[[1, 2], [3, 4]], [[5, 6]]], ragged_rank=1)
+    with tf.Session() as session:
+        assert [p.to_list() for p in session.run(tf.split(r, 3))] == [[[1, 2]], [[]], [[3]]]
+        assert [p.to_list() for p in session.run(tf.split(r, [1, -1]))] == [[[1, 2]], [[], [3]]]
+        assert [p.to_list() for p in session.run(tf.split(even, 2, -1))] == [[[[1], [3]], [[5]]], [[[2], [4]], [[6]]]]
+        assert session.run(tf.stop_gradient(r)).to_list() == [[1, 2], [], [3]]
+    with pytest.raises(ValueError, match="axis 1 is ragged"):
+        tf.split(r, 2, axis=1)
+    with pytest.raises(TypeError, match=r"give its \.flat_values"):
+        tf.cumsum(r, 1)

@@ -95,6 +95,25 @@ CASES: dict[str, Callable[[Any], Any]] = {
     "nested-rowids": lambda tf: tf.RaggedTensor.from_nested_value_rowids([1, 2, 3], [[0, 0, 1], [0, 0, 2]], [3, 3]),
     "rowids-of-nested": lambda tf: _b(tf).nested_value_rowids()[1],
     "splits-dtype": lambda tf: _b(tf).with_row_splits_dtype(tf.int32).values.row_splits,
+    "split-rows": lambda tf: tf.concat(tf.split(_a(tf), 3)[::-1], 0),
+    "split-sizes": lambda tf: tf.split(_b(tf), [1, 2])[1],
+    "split-inside": lambda tf: tf.split(
+        tf.ragged.constant([[[1, 2], [3, 4]], []], ragged_rank=1, inner_shape=(2,)), 2, 2
+    )[1],
+    "stop-gradient": lambda tf: tf.stop_gradient(_a(tf)),
+    "bitcast": lambda tf: tf.bitcast(_a(tf), tf.int32),
+    "map-ragged": lambda tf: tf.map_fn(lambda row: row * 2, _a(tf)),
+    "map-to-rows": lambda tf: tf.map_fn(
+        tf.range, tf.constant([1, 0, 3]), fn_output_signature=tf.RaggedTensorSpec([None], tf.int32)
+    ),
+    "map-to-nested": lambda tf: tf.map_fn(
+        tf.ragged.range,
+        tf.ragged.constant([[1, 2], [], [3]]),
+        fn_output_signature=tf.RaggedTensorSpec([None, None], tf.int32),
+    ),
+    "map-none": lambda tf: tf.map_fn(
+        tf.range, tf.constant([], tf.int32), fn_output_signature=tf.RaggedTensorSpec([None], tf.int32)
+    ),
     "merge-rows": lambda tf: _b(tf).merge_dims(0, 1),
     "merge-within": lambda tf: _b(tf).merge_dims(1, 2),
     "merge-all": lambda tf: _b(tf).merge_dims(0, -1),
