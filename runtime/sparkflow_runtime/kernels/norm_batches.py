@@ -47,7 +47,8 @@ def normalised(
     sums, held = _room(pieces, 1, 3)
     mean, variance, more = (np.empty(pieces.channels, np.float32) for _ in range(3))
     flat = rows.reshape(-1), np.ascontiguousarray(scale), np.ascontiguousarray(offset)
-    forward(*flat, epsilon, ratio, _NO_LIMITS, sums, held, mean, variance, more, y.reshape(-1))
+    numbers = np.array([epsilon, ratio], np.float32)
+    forward(*flat, numbers, _NO_LIMITS, sums, held, mean, variance, more, y.reshape(-1))
     return y, mean, variance, more
 
 
@@ -59,7 +60,8 @@ def gradients(
     sums, held = _room(pieces, 2, 4)
     dscale, doffset = (np.empty(pieces.channels, np.float32) for _ in range(2))
     vectors = map(np.ascontiguousarray, (scale, mean, variance))
-    backward(up.reshape(-1), rows.reshape(-1), *vectors, epsilon, *sums, held, dscale, doffset, dx.reshape(-1))
+    numbers = np.array([epsilon], np.float32)
+    backward(up.reshape(-1), rows.reshape(-1), *vectors, numbers, *sums, held, dscale, doffset, dx.reshape(-1))
     return dx, dscale, doffset
 
 
@@ -92,15 +94,14 @@ def repeat(vector: Any, piece: Any) -> None:
 
 
 @compiled(
-    [f"void({', '.join([_IN] * 3)}, float32, float32, {_IN}, {_SUMS}, {_SUMS}, {', '.join([_VECTOR] * 4)})"],
+    [f"void({', '.join([_IN] * 5)}, {_SUMS}, {_SUMS}, {', '.join([_VECTOR] * 4)})"],
     parts=[within, block_sums.loop, block_squares.loop, normalise.loop, clear, added, repeat],
 )
 def forward(
     x: Any,
     scale: Any,
     offset: Any,
-    epsilon: Any,
-    ratio: Any,
+    numbers: Any,
     limits: Any,
     sums: Any,
     held: Any,
@@ -120,16 +121,17 @@ def forward(
     block_squares(x, held[0], sums, 0, blocks)
     for c in range(channels):
         variance[c] = added(sums, c, channels) / cells
-        more[c] = scale[c] / np.sqrt(variance[c] + epsilon)
+        more[c] = scale[c] / np.sqrt(variance[c] + numbers[0])
     repeat(more, held[1])
     repeat(offset, held[2])
     normalise(x, held[0], held[1], held[2], limits, y, 0, pieces)
     for c in range(channels):
-        more[c] = variance[c] * ratio
+        more[c] = variance[c] * numbers[1]
 
 
 @forward.otherwise
-def _(x: Any, scale: Any, offset: Any, epsilon: Any, ratio: Any, *room: Any) -> None:
+def _(x: Any, scale: Any, offset: Any, numbers: Any, *room: Any) -> None:
+    epsilon, ratio = numbers
     *_, mean, variance, more, y = room
     rows = x.reshape(-1, mean.size)
     mean[:], variance[:] = norm_loops.moments(rows)
@@ -139,7 +141,7 @@ def _(x: Any, scale: Any, offset: Any, epsilon: Any, ratio: Any, *room: Any) -> 
 
 
 @compiled(
-    [f"void({', '.join([_IN] * 5)}, float32, {', '.join([_SUMS] * 3)}, {', '.join([_VECTOR] * 3)})"],
+    [f"void({', '.join([_IN] * 6)}, {', '.join([_SUMS] * 3)}, {', '.join([_VECTOR] * 3)})"],
     parts=[block_products.loop, descend.loop, clear, added, repeat],
 )
 def backward(
@@ -148,7 +150,7 @@ def backward(
     scale: Any,
     mean: Any,
     variance: Any,
-    epsilon: Any,
+    numbers: Any,
     plain: Any,
     scaled: Any,
     held: Any,
@@ -159,7 +161,7 @@ def backward(
     channels, size = mean.shape[0], plain.shape[1]
     count, pieces = np.float32(x.shape[0] // channels), (x.shape[0] + size - 1) // size
     for c in range(channels):
-        dscale[c] = np.float32(1) / np.sqrt(variance[c] + epsilon)
+        dscale[c] = np.float32(1) / np.sqrt(variance[c] + numbers[0])
     repeat(mean, held[0])
     repeat(dscale, held[1])
     clear(plain)
@@ -178,10 +180,10 @@ def backward(
 
 
 @backward.otherwise
-def _(up: Any, x: Any, scale: Any, mean: Any, variance: Any, epsilon: Any, *room: Any) -> None:
+def _(up: Any, x: Any, scale: Any, mean: Any, variance: Any, numbers: Any, *room: Any) -> None:
     *_, dscale, doffset, dx = room
     rows, ups = x.reshape(-1, mean.size), up.reshape(-1, mean.size)
-    inverse, count = np.float32(1) / np.sqrt(variance + epsilon), np.float32(len(rows))
+    inverse, count = np.float32(1) / np.sqrt(variance + numbers[0]), np.float32(len(rows))
     doffset[:], dscale[:] = norm_loops.gradient_sums(ups, rows, mean, inverse)
     held = mean, dscale / count * inverse, doffset / count, scale * inverse
     dx.reshape(rows.shape)[:] = norm_loops.gradient(ups, rows, *held)
