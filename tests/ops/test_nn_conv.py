@@ -195,3 +195,32 @@ def test_shapes_that_only_a_run_knows_are_checked_there(evaluate: Any) -> None:
             np.zeros((1, 4, 4, 3)),
             np.zeros((1, 3, 4, 8)),
         )
+
+
+@pytest.mark.parametrize("padding", ["SAME", "VALID"])
+def test_a_node_that_is_given_other_shapes(graph: Any, padding: str) -> None:
+    """Calls of shapes that came before go straight to what computes them; other ones, and wrong ones, do not."""
+    x, w = (tf.placeholder(tf.float32, [None] * 4) for _ in range(2))
+    y = tf.nn.conv2d(x, w, [1, 1, 1, 1], padding)
+    dy = tf.placeholder(tf.float32, [None] * 4)
+    fetches = [tf.nn.relu(tf.nn.bias_add(y, [1.0, -1.0])), *tf.gradients(y, [x, w], dy)]
+    rng = np.random.default_rng(0)
+    with tf.Session() as session:
+        for turn in range(3):
+            for size, taps in ((5, 1), (5, 3), (8, 3)):
+                out = size if padding == "SAME" else size - taps + 1
+                shapes = (2, size, size, 4), (taps, taps, 4, 2), (2, out, out, 2)
+                arrays = [rng.standard_normal(s).astype(np.float32) for s in shapes]
+                # not side by side, as a feed may lie
+                feeds = {x: arrays[0][:, ::-1] if turn == 2 else arrays[0], w: arrays[1], dy: arrays[2]}
+                got = session.run(fetches, feeds)
+                whole = [np.ascontiguousarray(feeds[t]) for t in (x, w, dy)]
+                with tf.Graph().as_default(), tf.Session() as other:
+                    held = [tf.constant(a) for a in whole]
+                    z = tf.nn.conv2d(held[0], held[1], [1, 1, 1, 1], padding)
+                    want = [tf.nn.relu(tf.nn.bias_add(z, [1.0, -1.0])), *tf.gradients(z, held[:2], held[2])]
+                    for one, two in zip(got, other.run(want)):
+                        assert one.flags.c_contiguous
+                        np.testing.assert_array_equal(one, two)
+        with pytest.raises(tf.errors.InvalidArgumentError, match="channels"):
+            session.run(fetches[0], {x: np.ones((2, 5, 5, 3)), w: np.ones((3, 3, 4, 2))})

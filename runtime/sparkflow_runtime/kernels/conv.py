@@ -30,6 +30,7 @@ from sparkflow_runtime.wire.errors import InvalidArgumentError
 
 Function = Callable[..., Any]
 _KEPT = 256
+_FLOAT32 = np.dtype(np.float32)
 _WINOGRAD_CHANNELS = 32  # of the input and of the output, from which on its fewer products outweigh its transforms
 _WINOGRAD_TILES = 8  # of 4 x 4 outputs: of fewer, to transform the filter takes longer than all products by columns
 
@@ -64,6 +65,35 @@ def _best(x: Any, w: Any, win: Window, back: bool) -> Any:
     return conv_direct if directly else conv_columns
 
 
+class _Straight:
+    """Calls by the shapes of their arrays, which go straight to what computes them: of small convolutions, to find that
+    takes as long as to do it. Of float32 in numpy's memory, with the channels last and in one group."""
+
+    def __init__(self, xp: Any, sliding: Sliding):
+        self.calls: dict[Any, Function] = {}
+        self.open = xp is np and sliding.channel != 1
+
+    def find(self, key: Any, a: Any, b: Any) -> Function | None:
+        """For two arrays that lie row by row."""
+        call = self.calls.get(key)
+        if call is None or not a.dtype == b.dtype == _FLOAT32:
+            return None
+        return call if a.flags.c_contiguous and b.flags.c_contiguous else None
+
+    def keep(self, key: Any, compute: Function, win: Window, a: Any, b: Any, out: Any) -> None:
+        """From now on compute(a, b, win), for arrays that are shaped as a and b then, is what makes `out`."""
+        if not self.open or not a.dtype == b.dtype == _FLOAT32:
+            return
+        if len(self.calls) >= _KEPT:  # of batches that are never of the same size
+            self.calls.clear()
+        shapes = a.shape, b.shape, out.shape
+
+        def call(a: Any, b: Any) -> Any:
+            return compute(a.reshape(shapes[0]), b.reshape(shapes[1]), win).reshape(shapes[2])
+
+        self.calls[key] = call
+
+
 def _prepare(node: Node) -> None:
     if node.xp is np:
         conv_columns.prepare()
@@ -88,10 +118,14 @@ def _by_input_of(xp: Any, dy: Any, w: Any, win: Window) -> Any:
 def _by_filter_of(xp: Any, x: Any, dy: Any, win: Window) -> Any:
     if _is_narrow(x.dtype):
         return conv_taps.by_filter(xp, x.astype(np.float32), dy.astype(np.float32), win).astype(x.dtype)
-    way = _way(xp, x, (*win.taps, x.shape[4], dy.shape[4]), win)
-    if way is conv_direct and win.trivial:  # long sums, for which BLAS is as good
-        way = conv_columns
+    way = _way_of_filter(xp, x, dy, win)
     return way.by_filter(x, dy, win) if way else conv_taps.by_filter(xp, x, dy, win)
+
+
+def _way_of_filter(xp: Any, x: Any, dy: Any, win: Window) -> Any:
+    way = _way(xp, x, (*win.taps, x.shape[4], dy.shape[4]), win)
+    # a filter of one tap has long sums, for which BLAS is as good
+    return conv_columns if way is conv_direct and win.trivial else way
 
 
 def _in_groups(compute: Callable[..., Any], xp: Any, groups: int, a: Any, b: Any, win: Window) -> Any:
@@ -144,18 +178,27 @@ def _forward(space: int) -> Callable[[Node], Function]:
         sliding, xp = Sliding(node, space), node.xp
         fit = lru_cache(64)(partial(_filter_window, sliding))
         _prepare(node)
+        straight = _Straight(xp, sliding)
 
         def run(x: Any, w: Any) -> Any:
+            key = x.shape, w.shape, conv_direct.is_there()
+            call = straight.find(key, x, w)
+            if call is not None:
+                return call(x, w)
             x5 = sliding.come(xp, x, "input")
             win, groups = fit(x5.shape[1:4], w.shape, x5.shape[4])
             w5 = xp.ascontiguousarray(w).reshape(*win.taps, *w.shape[-2:])
-            y = _in_groups(_forward_of, xp, groups, x5, w5, win)
-            return sliding.leave(xp, y)
+            y = sliding.leave(xp, _in_groups(_forward_of, xp, groups, x5, w5, win))
+            if groups == 1 and (way := _way(xp, x5, w5.shape, win)):
+                straight.keep(key, way.forward, win, x5, w5, y)
+            return y
 
         def with_bias(x: Any, w: Any, bias: Any, relu: bool) -> Any:
             """run(x, w) with a bias added and perhaps Relu taken as each output is made; None where the way that is
             taken does not know how."""
-            if xp is not np or not w.dtype == bias.dtype == np.float32 or bias.shape != w.shape[-1:]:
+            if xp is not np or not w.dtype == bias.dtype == _FLOAT32 or bias.shape != w.shape[-1:]:
+                return None
+            if (x.shape, w.shape, conv_direct.is_there()) in straight.calls:  # it was asked, and run came after
                 return None
             x5 = sliding.come(xp, x, "input")
             win, groups = fit(x5.shape[1:4], w.shape, x5.shape[4])
@@ -175,9 +218,14 @@ def _by_input(space: int) -> Callable[[Node], Function]:
         sliding, xp = Sliding(node, space), node.xp
         fit = lru_cache(64)(partial(_filter_window, sliding))
         _prepare(node)
+        straight = _Straight(xp, sliding)
 
         def run(input_sizes: Any, w: Any, dy: Any) -> Any:
             shape = ints(input_sizes)
+            key = shape, w.shape, dy.shape, conv_direct.is_there()
+            call = straight.find(key, dy, w)
+            if call is not None:
+                return call(dy, w)
             if len(shape) == space:  # as TensorFlow's: without batch and channels
                 shape = (
                     (dy.shape[0], *shape, w.shape[-2]) if sliding.channel != 1 else (dy.shape[0], w.shape[-2], *shape)
@@ -187,8 +235,10 @@ def _by_input(space: int) -> Callable[[Node], Function]:
             win, groups = fit(size, w.shape, channels, dy5.shape[1:4])
             _check_outputs(node.op, dy5.shape[4], w.shape, (images, dy5.shape[0]))
             w5 = xp.ascontiguousarray(w).reshape(*win.taps, *w.shape[-2:])
-            dx = _in_groups(_by_input_of, xp, groups, dy5, w5, win)
-            return sliding.leave(xp, dx)
+            dx = sliding.leave(xp, _in_groups(_by_input_of, xp, groups, dy5, w5, win))
+            if groups == 1 and (way := _way(xp, dy5, w5.shape, win, back=True)):
+                straight.keep(key, way.by_input, win, dy5, w5, dx)
+            return dx
 
         return run
 
@@ -200,9 +250,14 @@ def _by_filter(space: int) -> Callable[[Node], Function]:
         sliding, xp = Sliding(node, space), node.xp
         fit = lru_cache(64)(partial(_filter_window, sliding))
         _prepare(node)
+        straight = _Straight(xp, sliding)
 
         def run(x: Any, filter_sizes: Any, dy: Any) -> Any:
             shape = ints(filter_sizes)
+            key = x.shape, shape, dy.shape, conv_direct.is_there()
+            call = straight.find(key, x, dy)
+            if call is not None:
+                return call(x, dy)
             x5, dy5 = sliding.come(xp, x, "input"), sliding.come(xp, dy, "out_backprop")
             win, groups = fit(x5.shape[1:4], shape, x5.shape[4], dy5.shape[1:4])
             _check_outputs(node.op, dy5.shape[4], shape, (x5.shape[0], dy5.shape[0]))
@@ -210,7 +265,10 @@ def _by_filter(space: int) -> Callable[[Node], Function]:
                 dw = conv_depthwise.by_filter(xp, x5, dy5, (*shape[:2], groups, shape[3] // groups), win)
             else:
                 dw = _in_groups(_by_filter_of, xp, groups, x5, dy5, win)
-            return dw.reshape(shape)
+            dw = dw.reshape(shape)
+            if groups == 1 and (way := _way_of_filter(xp, x5, dy5, win)):
+                straight.keep(key, way.by_filter, win, x5, dy5, dw)
+            return dw
 
         return run
 

@@ -70,13 +70,16 @@ def _columns(x: np.ndarray, win: Window, first: int, count: int) -> np.ndarray:
 
 def forward(x: np.ndarray, w: np.ndarray, win: Window) -> np.ndarray:
     outputs, weights = x.shape[0] * math.prod(win.out), w.reshape(-1, w.shape[-1])
+    blocks = _blocks(x, win, len(weights))
+    if len(blocks) == 1:
+        return np.matmul(_columns(x, win, 0, outputs), weights).reshape(x.shape[0], *win.out, -1)
     y = np.empty((outputs, w.shape[-1]), x.dtype)
 
     def work(blocks: Sequence[tuple[int, int]]) -> None:
         for first, count in blocks:
             np.matmul(_columns(x, win, first, count), weights, out=y[first : first + count])
 
-    share(work, _blocks(x, win, len(weights)))
+    share(work, blocks)
     return y.reshape(x.shape[0], *win.out, -1)
 
 
