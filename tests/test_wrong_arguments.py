@@ -98,7 +98,17 @@ def _spec(mode: str, **parts: Any) -> Any:
     return tf.estimator.EstimatorSpec(mode, **{"loss": value, "train_op": value, "predictions": value, **parts})
 
 
+def _trained(optimizer: Any, by_rows: bool = False) -> Any:
+    table = tf.Variable([1.0, 2.0])
+    return optimizer.minimize(tf.reduce_sum(tf.gather(table, [0]) if by_rows else table))
+
+
 TRAINING = [
+    _refused(ValueError, "alpha must be of rank 0", lambda: _trained(tf.train.GradientDescentOptimizer([0.1]))),
+    _refused(ValueError, "ApplyAdam: lr must be", lambda: _trained(tf.train.AdamOptimizer([0.1, 0.2]))),
+    _refused(ValueError, "SparseApplyAdagrad: lr", lambda: _trained(tf.train.AdagradOptimizer([0.1]), by_rows=True)),
+    _refused(TypeError, "seconds or steps is wanted, got 'a'", lambda: tf.train.SecondOrStepTimer(every_steps="a")),
+    _refused(TypeError, "a number of steps is wanted", lambda: tf.train.StopAtStepHook("a")),
     _refused(TypeError, "max_to_keep must be a whole number or None, got '3'", lambda: tf.train.Saver(max_to_keep="3")),
     _refused(TypeError, "keep_checkpoint_every_n_hours", lambda: tf.train.Saver(keep_checkpoint_every_n_hours="x")),
     _refused(TypeError, "sharded must be a bool", lambda: tf.train.Saver(sharded="a")),

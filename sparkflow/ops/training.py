@@ -11,18 +11,31 @@ from sparkflow.framework.registry import op
 from sparkflow.framework.shapes import Dims
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
+_OF_ROWS = ("grad", "delta", "indices")
+
+
+def _check_numbers(op: Operation) -> None:
+    """Raises InvalidArgumentError where a learning rate, or the like, is an array: each element would have its own."""
+    for arg, tensor in zip(op.spec.inputs, op.inputs, strict=True):
+        if not arg.is_ref and arg.name not in _OF_ROWS and tensor._shape not in (None, ()):
+            raise InvalidArgumentError(
+                f"{op.type}: {arg.name} must be of rank 0, got {tensor.name} of shape {shapes.show(tensor._shape)}"
+            )
+
 
 def _apply_shape(op: Operation) -> list[Dims]:
     """var, its slots and grad all have one shape."""
+    _check_numbers(op)
     dims: Dims = None
     for arg, tensor in zip(op.spec.inputs, op.inputs, strict=True):
-        if arg.is_ref or arg.name in ("grad", "delta"):
+        if arg.is_ref or arg.name in _OF_ROWS:
             dims = shapes.merge(dims, tensor._shape)
     return [dims]
 
 
 def _sparse_shape(op: Operation) -> list[Dims]:
     """grad has the rows of var, one an index."""
+    _check_numbers(op)
     dims: Dims = None
     named = {arg.name: t._shape for arg, t in zip(op.spec.inputs, op.inputs, strict=True)}
     for arg in op.spec.inputs:

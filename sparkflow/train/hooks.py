@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,9 @@ class SecondOrStepTimer:
     def __init__(self, every_secs: float | None = None, every_steps: int | None = None):
         if (every_secs is None) == (every_steps is None):
             raise ValueError(f"Give exactly one of every_secs and every_steps, got {every_secs} and {every_steps}")
+        given = every_steps if every_secs is None else every_secs
+        if not isinstance(given, Real):
+            raise TypeError(f"A number of seconds or steps is wanted, got {given!r}")
         self._every_secs, self._every_steps = every_secs, every_steps
         self.reset()
 
@@ -66,6 +70,8 @@ class StopAtStepHook(SessionRunHook):
     def __init__(self, num_steps: int | None = None, last_step: int | None = None):
         if (num_steps is None) == (last_step is None):
             raise ValueError(f"Give exactly one of num_steps and last_step, got {num_steps} and {last_step}")
+        if not isinstance(given := num_steps if last_step is None else last_step, Real):
+            raise TypeError(f"StopAtStepHook: a number of steps is wanted, got {given!r}")
         self._num_steps, self._last_step = num_steps, last_step
 
     def begin(self) -> None:
