@@ -17,15 +17,18 @@ from sparkflow.train.session_run_hook import SessionRunArgs, SessionRunContext, 
 _log = logging.getLogger("sparkflow")
 
 
+def _check_number(what: str, value: Any) -> None:
+    if not isinstance(value, Real):
+        raise TypeError(f"{what} is wanted, got {value!r}")
+
+
 class SecondOrStepTimer:
     """Fires every so many seconds or steps, and at the first step it is asked about."""
 
     def __init__(self, every_secs: float | None = None, every_steps: int | None = None):
         if (every_secs is None) == (every_steps is None):
             raise ValueError(f"Give exactly one of every_secs and every_steps, got {every_secs} and {every_steps}")
-        given = every_steps if every_secs is None else every_secs
-        if not isinstance(given, Real):
-            raise TypeError(f"A number of seconds or steps is wanted, got {given!r}")
+        _check_number("A number of seconds or steps", every_steps if every_secs is None else every_secs)
         self._every_secs, self._every_steps = every_secs, every_steps
         self.reset()
 
@@ -70,8 +73,7 @@ class StopAtStepHook(SessionRunHook):
     def __init__(self, num_steps: int | None = None, last_step: int | None = None):
         if (num_steps is None) == (last_step is None):
             raise ValueError(f"Give exactly one of num_steps and last_step, got {num_steps} and {last_step}")
-        if not isinstance(given := num_steps if last_step is None else last_step, Real):
-            raise TypeError(f"StopAtStepHook: a number of steps is wanted, got {given!r}")
+        _check_number("StopAtStepHook: a number of steps", num_steps if last_step is None else last_step)
         self._num_steps, self._last_step = num_steps, last_step
 
     def begin(self) -> None:
