@@ -218,3 +218,16 @@ def test_a_tensor_stacked_is_itself_and_dimensions_count(graph: Any) -> None:
     assert tf.stack(x) is x
     assert [y.shape.as_list() for y in tf.unstack(x, num=x.shape[0])] == [[3], [3]]
     assert [y.shape.as_list() for y in tf.split(x, x.shape[1], axis=1)] == [[2, 1]] * 3
+
+
+@pytest.mark.parametrize("count", [1, 3, 5])
+def test_a_condition_of_rows_has_one_for_each(graph: Any, count: int) -> None:
+    """Also inside of a fused node, and where numpy would broadcast it."""
+    flags, x = tf.placeholder(tf.bool, [None]), tf.placeholder(tf.float32, [None, None])
+    y = tf.tanh(tf.where(flags, x + 1.0, x) * 2.0)
+    with tf.Session() as session:
+        value = np.ones((4, 5), np.float32)
+        chosen = session.run(y, {flags: [True, False, True, False], x: value})
+        np.testing.assert_allclose(chosen[:2], np.tanh([[4.0] * 5, [2.0] * 5]), rtol=1e-6)
+        with pytest.raises(tf.errors.InvalidArgumentError, match=f"must have 4 elements .*got {count}"):
+            session.run(y, {flags: [True] * count, x: value})

@@ -281,6 +281,11 @@ def _select(xp: Any, condition: Any, t: Any, e: Any) -> Any:
     if t.shape != e.shape:
         raise InvalidArgumentError(f"Select: x and y must have the same shape, got {t.shape} and {e.shape}")
     if condition.ndim == 1 and t.ndim > 1:
+        if len(condition) != len(t):
+            raise InvalidArgumentError(
+                f"Select: a vector as condition chooses rows, so it must have {len(t)} elements for x and y of shape "
+                f"{t.shape}, got {len(condition)}"
+            )
         condition = condition.reshape(-1, *(1,) * (t.ndim - 1))
     return _chosen(xp, condition, t, e)
 

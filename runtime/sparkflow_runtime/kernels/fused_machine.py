@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from operator import attrgetter
 from threading import Event
 from typing import Any, NamedTuple
 
@@ -24,6 +25,7 @@ from sparkflow_runtime.kernels.fused_steps import PARAMETERS, Operand, Step, Tra
 from sparkflow_runtime.kernels.parallel import crew_for, scratch_at
 
 _log = logging.getLogger(__name__)
+_sizes = attrgetter("size", "ndim")
 _MAX_PROGRAMS = 8  # a node
 _MAX_REFUSED = 32  # a node whose inputs are never taken is not asked for ever
 _ARRAY = id(np.ndarray)
@@ -69,6 +71,7 @@ class Machine:
         self._programs: dict[Any, Program | None] = {}
         self._last: Program | None = None
         self._refused = 0  # calls in a row
+        self._conditions = _conditions(members)
 
     def run(self, inputs: tuple[Any, ...], free: Any = None) -> list[Any] | None:
         """The outputs, or None where these inputs are not for the machine. free: one of the inputs, whose memory an
@@ -76,7 +79,9 @@ class Machine:
         code = interpreter.code
         if code is None or self._refused > _MAX_REFUSED:
             return None
-        program = self._last or self._program_for(inputs)
+        if self._conditions:
+            inputs = self._with_columns(inputs)
+        program = (self._last or self._program_for(inputs)) if inputs else None
         for _ in range(2):
             if program is None:
                 break
@@ -91,6 +96,20 @@ class Machine:
         self._refused += 1
         return None
 
+    def _with_columns(self, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The inputs, with conditions that choose whole rows as columns, as numpy and the interpreter take them;
+        nothing where one is neither that nor of the result's shape."""
+        shape = max(inputs, key=_sizes).shape
+        changed = list(inputs)
+        for i in self._conditions:
+            of = inputs[i].shape
+            if of == shape or not of:
+                continue
+            if len(shape) < 2 or of != shape[:1]:
+                return ()
+            changed[i] = inputs[i].reshape(-1, *(1,) * (len(shape) - 1))
+        return tuple(changed)
+
     def _program_for(self, inputs: tuple[Any, ...]) -> Program | None:
         if not all(isinstance(x, (np.ndarray, np.generic)) for x in inputs):
             return None
@@ -98,7 +117,8 @@ class Machine:
             shape = np.broadcast_shapes(*(x.shape for x in inputs))
         except ValueError:  # one of the nodes will say so
             return None
-        key = tuple((x.dtype, id(x.dtype), x.shape == shape) for x in inputs)  # an unpickled dtype is not numpy's own
+        # an unpickled dtype is not numpy's own
+        key = tuple((x.dtype, id(x.dtype), x.shape == shape, i in self._conditions) for i, x in enumerate(inputs))
         if key not in self._programs:
             if len(self._programs) >= _MAX_PROGRAMS:
                 return None
@@ -107,22 +127,29 @@ class Machine:
         return self._last
 
 
+def _conditions(members: Sequence[Member]) -> frozenset[int]:
+    """The inputs that are nothing but what Selects choose by: those choose whole rows where they are vectors."""
+    first = {m.sources[0] for m in members if m.op == "Select"}
+    rest = {s for m in members for s in (m.sources[1:] if m.op == "Select" else m.sources)}
+    return frozenset(i for inside, i in first - rest if not inside)
+
+
 @lru_cache(maxsize=256)
 def _compile(
-    members: tuple[Member, ...], outputs: tuple[int, ...], key: tuple[tuple[np.dtype[Any], int, bool], ...]
+    members: tuple[Member, ...], outputs: tuple[int, ...], key: tuple[tuple[np.dtype[Any], int, bool, bool], ...]
 ) -> Program | None:
     """One program for all nodes that are made alike, as the layers and unrolled steps of a model are."""
     tracer = Tracer()
-    given = [Operand("input", i, dtype, full) for i, (dtype, _, full) in enumerate(key)]
+    given = [Operand("input", i, dtype, full, by_rows and not full) for i, (dtype, _, full, by_rows) in enumerate(key)]
     values: list[Operand] = []
     try:
         for member in members:
             args = [values[i] if inside else given[i] for inside, i in member.sources]
             values.append(trace(tracer, member.op, dict(member.parameters), args))
         results = [values[i] for i in outputs]
-        if not any(full for _, _, full in key) or not all(r.kind == "step" and r.full for r in results):
+        if not any(full for _, _, full, _ in key) or not all(r.kind == "step" and r.full for r in results):
             return None
-        return _Writer(tracer, given, results).program(next(i for i, (_, _, full) in enumerate(key) if full))
+        return _Writer(tracer, given, results).program(next(i for i, (_, _, full, _) in enumerate(key) if full))
     except (Unsupported, KeyError):
         return None
 

@@ -20,12 +20,14 @@ SELU_SCALE, SELU_ALPHA = 1.0507009873554805, 1.6732632423543773  # Klambauer 201
 
 @dataclass(frozen=True)
 class Operand:
-    """kind: 'input', 'const' or 'step'; index: its place among those. full: an element for every one of the result."""
+    """kind: 'input', 'const' or 'step'; index: its place among those. full: an element for every one of the result;
+    by_rows: an input that has one for every row of it instead."""
 
     kind: str
     index: int
     dtype: np.dtype[Any]
     full: bool
+    by_rows: bool = False
 
 
 @dataclass(frozen=True)
@@ -247,7 +249,8 @@ def _one_less(t: Tracer, x: Operand) -> Operand:
 def trace(t: Tracer, op: str, attrs: dict[str, Any], args: Sequence[Operand]) -> Operand:
     """Write down the steps of one op; attrs: those of PARAMETERS that it has. Raises Unsupported where its kernel might
     refuse the arguments' shapes."""
-    if (op in ("Select", "Expm1") or op.endswith("Grad")) and not all(a.full for a in args):
+    alike = args[1:] if op == "Select" and args[0].by_rows else args
+    if (op in ("Select", "Expm1") or op.endswith("Grad")) and not all(a.full for a in alike):
         raise Unsupported(f"{op} wants arguments of one shape")
     return RECIPES[op](t, attrs, *args)
 

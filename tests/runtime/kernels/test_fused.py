@@ -150,6 +150,34 @@ def test_a_single_condition(size: int, chosen: bool) -> None:
     assert found is not None and same(found[0], b * (view > 0))
 
 
+@pytest.mark.parametrize("shape", [(16, 32), (700, 9), (5, 3, 500), (1, 8), (4, 1), (6, 6)])
+def test_a_condition_that_chooses_rows(shape: tuple[int, ...]) -> None:
+    """As a dynamic RNN holds the state of sequences that have ended."""
+    rng = np.random.default_rng(1)
+    x, y = (rng.normal(size=shape).astype(np.float32) for _ in range(2))
+    members = [Member("AddV2", ((False, 1), (False, 2)))]
+    members += [Member("Select", ((False, 0), (True, 0), (False, 2))), Member("Mul", ((True, 1), (False, 1)))]
+    machine = Machine(members, [2, 1], 3)
+    column = (-1, *(1,) * (len(shape) - 1))
+    for _ in range(2):
+        flags = rng.random(shape[0]) < 0.5
+        whole = rng.random(shape) < 0.5
+        for condition, wide in ((flags, flags.reshape(column)), (whole, whole), (np.bool_(True), True)):
+            found = machine.run((condition, x, y))
+            chosen = np.where(wide, x + y, y)
+            assert found is not None and same(found[0], chosen * x) and same(found[1], chosen)
+
+
+@pytest.mark.parametrize("flags", [(32,), (1, 32), (17,), (16, 1, 1)])
+def test_a_condition_of_another_shape_is_refused(flags: tuple[int, ...]) -> None:
+    """Numpy would broadcast some of them: (32,) chooses no columns, but is a mistake."""
+    x, y = (np.ones((16, 32), np.float32) for _ in range(2))
+    members = [Member("Select", ((False, 0), (False, 1), (False, 2))), Member("Neg", ((True, 0),))]
+    machine = Machine(members, [1], 3)
+    assert machine.run((np.ones(16, bool), x, y)) is not None
+    assert machine.run((np.ones(flags, bool), x, y)) is None
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("shape", [(32, 512), (2000, 96), (3, 5, 64)])
 def test_slices_by_columns_give_the_bits(shape: tuple[int, ...], dtype: Any) -> None:
