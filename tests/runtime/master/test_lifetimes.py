@@ -150,18 +150,21 @@ def test_the_planned_peak_is_the_measured_one(
         session.run(fetches, feed)
         assert all(loop.wait(120) for loop in compiled.registered() if loop._asked), "their scratch memory differs"
         session.run(fetches, feed)
-        tracemalloc.start()  # so that the trace sees what kernels hold while they run
-        session.run(fetches, feed, tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE), metadata)
-        tracemalloc.stop()
-        measured = peak_bytes(session, fetches, feed)
-        master = session._runtime._master
-        part = next(p for c in master._compiled.values() if c.one_at_a_time for p in c.graphs.values())
-        (peak,) = planned_peaks(part, [x.name], [loss.name], master.costs)
+        planned, measured, master = [], [], session._runtime._master
+        for _ in range(3):  # of which the least counts: other threads of this process may allocate meanwhile
+            master.costs = CostModel()  # which keeps the most that was seen
+            tracemalloc.start()  # so that the trace sees what kernels hold while they run
+            session.run(fetches, feed, tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE), metadata)
+            tracemalloc.stop()
+            measured.append(peak_bytes(session, fetches, feed))
+            part = next(p for c in master._compiled.values() if c.one_at_a_time for p in c.graphs.values())
+            (peak,) = planned_peaks(part, [x.name], [loss.name], master.costs)
+            planned.append(peak.num_bytes)
         (guess,) = planned_peaks(part, [x.name], [loss.name], unknown=shape[0])
     spans = [n for d in metadata.step_stats.dev_stats for n in d.node_stats]
     traced = max(n.memory[0].allocator_bytes_in_use for n in spans)
     assert abs(guess.num_bytes - traced) <= 0.05 * traced, "by static shapes alone, what tensors take"
-    assert abs(peak.num_bytes - measured) <= 0.07 * measured, "what numpy allocates, scratch memory too"
+    assert abs(min(planned) - min(measured)) <= 0.07 * min(measured), "what numpy allocates, scratch memory too"
 
 
 def test_explain_shows_the_plan(graph: Any) -> None:
