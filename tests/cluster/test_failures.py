@@ -92,7 +92,7 @@ def undisturbed(clusters: Any, tmp_path_factory: pytest.TempPathFactory) -> Call
     [
         pytest.param("local", "ps", 1, marks=pytest.mark.soak),
         pytest.param("dask", "ps", 1, marks=pytest.mark.soak),
-        ("spark", "ps", 1),
+        pytest.param("spark", "ps", 1, marks=pytest.mark.slow),
         pytest.param("local", "all_reduce", 0, marks=pytest.mark.soak),
         pytest.param("local", "all_reduce", 1, marks=pytest.mark.slow),
     ],

@@ -177,7 +177,7 @@ def test_an_order_that_no_task_gets(clusters: Any, tmp_path: Path) -> None:
     [
         pytest.param("dynamic", {}, [0, 2, 7], marks=pytest.mark.slow),
         ("static", {}, [7]),
-        ("static", {"partitionOverwriteMode": "DYNAMIC"}, [0, 2, 7]),
+        pytest.param("static", {"partitionOverwriteMode": "DYNAMIC"}, [0, 2, 7], marks=pytest.mark.slow),
         ("dynamic", {"partitionOverwriteMode": "static"}, [7]),
     ],
 )
@@ -202,7 +202,7 @@ def test_a_stream_is_for_train_stream(clusters: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:toPandas attempted Arrow optimization")
-@pytest.mark.parametrize("act", ["toPandas", "collect"])
+@pytest.mark.parametrize("act", ["toPandas", pytest.param("collect", marks=pytest.mark.slow)])
 def test_files_that_are_gone_before_they_are_scored(clusters: Any, tmp_path: Path, act: str) -> None:
     """Spark, which reads them as they have more columns than the model reads, told it by an error of Py4J's."""
     with tf.Session(graph=tf.Graph()) as session, session.graph.as_default():

@@ -172,7 +172,7 @@ def test_an_optimizer_that_leaves_gradients_out_is_told_of(
     assert told in caplog.text and bool(caplog.text) == bool(told)
 
 
-@pytest.mark.parametrize("uneven", ["pad", "join"])
+@pytest.mark.parametrize("uneven", ["join", pytest.param("pad", marks=pytest.mark.slow)])
 def test_without_servers_any_optimizer_takes_the_mean(tmp_path: Path, uneven: str) -> None:
     """As the optimizer that does so by itself; workers with other rows have one model."""
     x = np.random.default_rng(0).random(90).astype(np.float32)

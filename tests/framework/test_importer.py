@@ -51,7 +51,10 @@ def test_a_loop_that_comes_in_has_gradients(graph: Graph, cut: bool) -> None:
         assert session.run([dx, *tf.gradients(dx, fed)])[1].tolist() == [12 * 4.0, 12 * 9.0]
 
 
-@pytest.mark.parametrize("program", [*((seed, 5, 2) for seed in range(6)), (6016, 4, 3), (1017, 14, 1)], ids=str)
+_DEEP = pytest.param((6016, 4, 3), marks=pytest.mark.slow)
+
+
+@pytest.mark.parametrize("program", [*((seed, 5, 2) for seed in range(6)), _DEEP, (1017, 14, 1)], ids=str)
 def test_random_loops_and_branches_that_come_in(program: tuple[int, int, int], graph: Graph) -> None:
     """Their derivatives are exact; 1017 has a loop without a gradient (back_prop=False)."""
     seed, size, orders = program
