@@ -1,8 +1,8 @@
 """SyncReplicasOptimizer: several replicas compute gradients, one update is made of them, all by a program in the graph.
 
 Each variable has an accumulator on its device. A replica's step adds its gradients there, then takes a token from a
-queue on the global step's device. The chief runs, in a thread of its own, the update: take the average of every
-accumulator, apply it, add 1 to the global step, put a token for each replica into the queues.
+queue on the global step's device (sync_tokens). The chief runs, in a thread of its own, the update: take the average of
+every accumulator, apply it, add 1 to the global step, put a token for each replica into the queues.
 
 Why it is deterministic. Let every replica be waited for (replicas_to_aggregate == total_num_replicas) and no token be
 there at the start (num_tokens=0). Then, for step k:
@@ -12,9 +12,9 @@ there at the start (num_tokens=0). Then, for step k:
 2. Update k+1 begins after *every* accumulator gave its average (_wait_for_all), so after every replica added *all*
    its gradients of step k+1, so after everything they are computed from was read: no replica's read meets a half-made
    update. Without the barrier the first variable could change while a gradient of the second one still reads it.
-3. Each replica has a token queue of its own, and each update puts one token there: it takes the token of update k+1,
-   and no other, in step k+1. From one queue for all, as in TensorFlow, a quick replica can take in step k+1 the token
-   of step k that a slow one has yet to come for (seen: of three replicas, 11, 12 and 13 steps for 12 updates).
+3. Each replica has a token queue of its own then, and each update puts one token there: it takes the token of update
+   k+1, and no other, in step k+1. From one queue for all, as in TensorFlow, a quick replica can take in step k+1 the
+   token of step k that a slow one has yet to come for (seen: of three replicas, 11, 12 and 13 steps for 12 updates).
 4. So an accumulator has one gradient of each replica when it gives its average, its step number drops none, and each
    average is summed in the order of the replicas' ranks, whatever the order of arrival (see the accumulators).
 
@@ -35,7 +35,7 @@ from sparkflow.framework.apply import constant
 from sparkflow.framework.graph import Graph, Operation, Tensor, get_default_graph
 from sparkflow.framework.graph_keys import GraphKeys
 from sparkflow.framework.indexed_slices import IndexedSlices
-from sparkflow.ops import array, control_flow, state, variables
+from sparkflow.ops import control_flow, state, variables
 from sparkflow.ops.accumulators import ConditionalAccumulator, SparseConditionalAccumulator
 from sparkflow.ops.data_flow import FIFOQueue
 from sparkflow.train.ahead import foresee
@@ -45,6 +45,7 @@ from sparkflow.train.readiness import global_variables_missing
 from sparkflow.train.session_manager import not_ready
 from sparkflow.train.session_run_hook import SessionRunHook
 from sparkflow.train.sync_agreement import Agreement
+from sparkflow.train.sync_tokens import Tokens
 from sparkflow.train.update_runner import UpdateRunner
 from sparkflow_runtime.wire.collector import paused
 from sparkflow_runtime.wire.devices import DeviceSpec
@@ -87,7 +88,7 @@ class SyncReplicasOptimizer(Optimizer):
         self._tokens_per_step = max(total, replicas_to_aggregate)
         self._averages, self._averaged = variable_averages, variables_to_average
         self._global_step: Any = None
-        self._token_queues: dict[int, FIFOQueue] = {}  # rank -> the replica's, or one for all
+        self._tokens: Tokens | None = None
         self._chief_queue_runner: QueueRunner | None = None
         self._agreement: Agreement | None = None
         self.local_step_init_op: Any = None
@@ -155,10 +156,11 @@ class SyncReplicasOptimizer(Optimizer):
             with self._own_names():
                 update = self._opt.apply_gradients(zip(averages, [v for _, v in pairs]), self._global_step)
             _wait_behind(gates, averages, update, graph.operations_since(before))
-            self._make_token_queues(worker, scope)
+            self._make_tokens(worker, scope)
             train_op = self._take_token(graph, rank, sent)
             with graph.control_dependencies([update]):
-                sync_op = self._put_tokens(self._tokens_per_step)
+                assert self._tokens is not None
+                sync_op = self._tokens.put(self._global_step.read_value(), self._tokens_per_step)
             if self._averages is not None:
                 with graph.control_dependencies([sync_op]):
                     sync_op = self._averages.apply(self._averaged)
@@ -220,8 +222,8 @@ class SyncReplicasOptimizer(Optimizer):
             ]
         return averages, gates
 
-    def _make_token_queues(self, worker: DeviceSpec, scope: str) -> None:
-        """One queue a replica where all are waited for and have a name, else one for all: then nobody may be missed."""
+    def _make_tokens(self, worker: DeviceSpec, scope: str) -> None:
+        """For each replica its own where all are waited for and have a name, else for all together."""
         ranks, own = [0], _rank(worker)
         named = self._needed == self._total and worker.task is not None
         if named:
@@ -232,32 +234,15 @@ class SyncReplicasOptimizer(Optimizer):
                     f"{self._name}: this replica is {worker.to_string()}, but with total_num_replicas={self._total} "
                     f"the last one is task {ranks[-1]}. Set total_num_replicas to the number of replicas"
                 )
-        self._token_queues = {
-            rank: FIFOQueue(
-                -1,
-                self._global_step.dtype.base_dtype,
-                shapes=(),
-                name="sync_token_q",
-                shared_name=f"{scope}sync_token_q" + (f"_{rank}" if named else ""),
-            )
-            for rank in ranks
-        }
+        self._tokens = Tokens(self._global_step.dtype.base_dtype, scope, ranks, named)
         self._agreement = Agreement(self._needed, self._total, ranks if named else (), own)
 
     def _take_token(self, graph: Graph, rank: int, sent: list[Operation]) -> Operation:
-        queues = self._token_queues
+        assert self._tokens is not None
         with graph.control_dependencies(sent):
-            token = (queues[rank] if len(queues) > 1 else next(iter(queues.values()))).dequeue()
+            token = self._tokens.take(rank)
         with graph.colocate_with(self._local_step.op):
             return state.assign(self._local_step, token, name="train_op").op
-
-    def _put_tokens(self, number: int) -> Operation:
-        """Spread tokens over the queues, the global step as it is after the control dependencies of the moment."""
-        step = self._global_step.read_value()
-        each, more = divmod(number, len(self._token_queues))
-        counts = [each + (i < more) for i in range(len(self._token_queues))]
-        puts = [q.enqueue_many([array.fill([n], step)]) for q, n in zip(self._token_queues.values(), counts) if n]
-        return control_flow.group(*puts, name="put_tokens")
 
     # ------------------------------------------------------------------ the chief's part
 
@@ -271,19 +256,18 @@ class SyncReplicasOptimizer(Optimizer):
         """Puts the first tokens in; the chief runs it once.
 
         num_tokens: as many as replicas_to_aggregate by default, which lets each replica be a step ahead with gradients
-        of old variables. 0 makes it fully synchronous where no more gradients are wanted than there are replicas.
+        of old variables; the tokens of one that is late or gone are taken by others, whose gradients make up for it.
+        0 makes it fully synchronous where no more gradients are wanted than there are replicas.
         Raises ValueError where so few could never complete the first update.
         """
-        if not self._token_queues:
+        if self._tokens is None:
             raise ValueError("get_init_tokens_op() should be called after apply_gradients().")
         wanted = self._needed - self._total
         number = self._needed if num_tokens == -1 else num_tokens
         if number < wanted:
             raise ValueError(f"Too few tokens to finish the first step: {number} (given) vs {wanted} (needed)")
-        if number <= 0:
-            return control_flow.no_op(name="no_init_tokens")
         with _on(get_default_graph(), self._global_step):
-            return self._put_tokens(number)
+            return self._tokens.begin(self._global_step.read_value(), max(number, 0))
 
     def make_session_run_hook(self, is_chief: bool, num_tokens: int = -1) -> SessionRunHook:
         """The hook that every replica's monitored session needs; the chief's makes the updates."""

@@ -236,8 +236,10 @@ def test_a_quick_replica_takes_no_token_of_another(graph: Any) -> None:
             names = [op.attrs["shared_name"] for op in g.get_operations() if op.type == "FIFOQueueV2"]
             return [n.removeprefix("sync_replicas/") for n in names if "token" in n]
 
-    assert queues("/job:worker/task:1", 2) == ["sync_token_q_0", "sync_token_q_1"]
-    assert queues("/job:chief/task:0", 2) == ["sync_token_q_-1", "sync_token_q_0"]
+    together = ["sync_token_q_shared", "sync_token_mark"]
+    assert queues("/job:worker/task:1", 2) == ["sync_token_q_0", "sync_token_q_1", *together]
+    assert queues("/job:chief/task:0", 2) == ["sync_token_q_-1", "sync_token_q_0", *together]
+    assert queues("/job:worker/task:0", 1) == ["sync_token_q_0"]
     assert queues("/job:worker/task:1", 2, 3) == queues("", 2) == ["sync_token_q"]
 
 
@@ -264,6 +266,41 @@ def test_a_backup_worker_lets_the_others_go_on(servers: Any) -> None:
     for thread in threads:
         thread.join(30)
     assert sorted(done) == [0, 1]
+
+
+def test_others_make_up_for_a_replica_that_does_not_come(servers: Any) -> None:
+    """With tokens at the start, as by default, one replica takes those of both and gives both gradients."""
+    cluster = servers(ps=1, worker=2)
+    parts, seen = build(0, 2, sgd, ps=1), []
+    with parts["graph"].as_default():
+        hooks = [parts["optimizer"].make_session_run_hook(True), tf.train.StopAtStepHook(last_step=4)]
+        options = tf.RunOptions(timeout_in_ms=20_000)
+        with tf.train.MonitoredTrainingSession(cluster["worker0"].target, hooks=hooks) as session:
+            while not session.should_stop():
+                ids, x = batch(0, 0)
+                fetched = session.run([parts["step"], parts["train"]], {parts["ids"]: ids, parts["x"]: x}, options)
+                seen.append(int(fetched[0]))
+    assert seen[-1] >= 3 and len(seen) >= 8  # two gradients an update
+
+
+def test_no_first_tokens_take_the_mark_away(graph: Any) -> None:
+    """A chief that begins without tokens where servers kept the mark of one that gave some: each has its own again."""
+    v, step = tf.Variable(1.0), tf.train.get_or_create_global_step()
+    with tf.device("/job:localhost/task:0"):
+        optimizer = SyncReplicasOptimizer(sgd(), 2)
+        optimizer.apply_gradients([(tf.constant(1.0), v)], step)
+    some, none = optimizer.get_init_tokens_op(), optimizer.get_init_tokens_op(0)
+    mark = next(
+        op for op in graph.get_operations() if op.attrs.get("shared_name", "") == "sync_replicas/sync_token_mark"
+    )
+    size = tf.raw_ops.QueueSizeV2(handle=mark.outputs[0])
+    with tf.Session(graph=graph) as session:
+        session.run(step.initializer)
+        sizes = []
+        for op in (some, some, none, none):
+            session.run(op)
+            sizes.append(session.run(size))
+    assert sizes == [1, 2, 0, 0]
 
 
 def test_a_resumed_training_ends_with_the_same_bits(tmp_path: Any) -> None:
