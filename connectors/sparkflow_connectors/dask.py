@@ -11,7 +11,6 @@ import os
 import time
 from collections import deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from concurrent.futures import CancelledError
 from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
@@ -24,9 +23,10 @@ from distributed import Client, Future, default_client, get_worker
 
 from sparkflow_connectors import launch
 from sparkflow_connectors.columns import Column
-from sparkflow_connectors.dask_frames import Frame, of_frames
+from sparkflow_connectors.dask_frames import Frame
 from sparkflow_connectors.dask_gather import Gather
-from sparkflow_connectors.dask_schema import arrow_schema, check_frame, said_of_partition
+from sparkflow_connectors.dask_partitions import computed, dealt, failure, in_partition, row_counts
+from sparkflow_connectors.dask_schema import arrow_schema, check_frame
 from sparkflow_connectors.dask_slots import (
     Liveness,
     Slots,
@@ -41,6 +41,7 @@ from sparkflow_connectors.dask_slots import (
 from sparkflow_connectors.dask_tfrecord import damaged_records, read_tfrecord, to_tfrecord
 from sparkflow_connectors.dask_threads import await_threads
 from sparkflow_connectors.job import Job, job_of
+from sparkflow_connectors.layout import Piece
 from sparkflow_connectors.local import as_table, with_predictions
 from sparkflow_connectors.model import Model
 from sparkflow_connectors.processes import Child
@@ -49,7 +50,6 @@ from sparkflow_connectors.saved import load_model
 from sparkflow_connectors.schema import check_names, check_partitioning, owners, resolve, unsortable
 from sparkflow_connectors.unshipped import not_in_dask
 from sparkflow_connectors.variable_tables import Rows, tables_of, write
-from sparkflow_connectors.waiting import Patience
 from sparkflow_connectors.worker_process import run_child
 from sparkflow_runtime.transport.addresses import in_url, towards
 from sparkflow_runtime.wire.errors import InvalidArgumentError, UnavailableError
@@ -58,9 +58,6 @@ _POLL_S = 0.05
 _LOOK_EVERY_S = 1.0
 _CANCEL_S = 4.0
 _CHILDREN_S = 2.0
-_TABLE_STALLED_S = 3600.0
-# Why Dask itself cancels futures. Restarting a cluster that many share is nobody's word on this training.
-_LOSSES = ("scheduler-connection-lost", "scheduler-restart", "lost dependencies", "already forgotten")
 _CHILDREN: dict[str, list[Child]] = {}  # run id -> the children that roles in this Dask worker host
 _OVER: deque[str] = deque(maxlen=1000)  # run ids whose children were ended here: a late one has no place any more
 
@@ -82,8 +79,8 @@ def train(
     """Train on the workers of a Dask cluster.
 
     ddf: a Dask DataFrame. partition_by: an integer column that says which worker trains a row (modulo the number of
-    workers); without it each takes a contiguous run of partitions. order_by: a column that orders a worker's rows.
-    client: the cluster's (the default one). options: the fields of Job.
+    workers); without it each takes a run of partitions, of about as many rows. order_by: a column that orders a
+    worker's rows. client: the cluster's (the default one). options: the fields of Job.
     """
     schema = arrow_schema(ddf)
     columns = resolve(schema, features, label)
@@ -125,8 +122,12 @@ class DaskEngine:
         try:
             slots = self._slots.take(job.run_id, job.workers, who, silent_s)
             watch = _Watch(self._client, slots.addresses, silent_s)
-            partitions = _computed(self._client, self._ddf, slots.usable, watch)
-            return DaskRun(self._client, job, self._slots, watch, partitions, (self._partition_by, self._order_by))
+            parts = computed(self._client, self._ddf, slots.usable, watch.lost)
+            shares = [range(len(parts))] * job.workers
+            if self._partition_by is None and job.workers > 1:
+                shares = dealt(row_counts(self._client, parts, slots.usable, watch.lost), job.workers)
+            order = self._partition_by, self._order_by
+            return DaskRun(self._client, job, self._slots, watch, parts, shares, order)
         except BaseException:
             within(_CANCEL_S, lambda: self._slots.release(job.run_id))
             raise
@@ -153,58 +154,6 @@ class _Watch:
         }
 
 
-def _computed(client: Client, ddf: Any, usable: Sequence[str], watch: _Watch) -> list[Future]:
-    """The table's partitions, in order, in the cluster's memory.
-
-    usable: the only workers to compute them on where others' threads are taken, maybe for hours; empty: any.
-    Raises what a partition raised; UnavailableError where one of our workers is lost meanwhile.
-    """
-    # Not persisted first: where Dask reads several small parquet files as one, what is persisted knows no partition of
-    # its own keys (seen in 2026.8).
-    parts = of_frames(ddf)
-    futures: list[Future] = client.compute(parts, workers=list(usable) or None, allow_other_workers=False)
-    patience = Patience()
-    while True:
-        failed = next((f for f in futures if f.status in ("error", "cancelled", "lost")), None)
-        if failed is not None:
-            raise said_of_partition(_failure(failed), ddf.columns)
-        ready = sum(f.done() for f in futures)
-        if ready == len(futures):
-            return futures
-        for text in watch.lost().values():
-            raise UnavailableError(text)
-        if patience.waited_s(f"after {ready}") > _TABLE_STALLED_S:
-            raise UnavailableError(
-                f"The Dask cluster computed {ready} of the table's {len(futures)} partitions and then none in "
-                f"{_TABLE_STALLED_S:g} s"
-            )
-        patience.say("waiting for the table: %d of %d partitions are computed", ready, len(futures))
-        time.sleep(_POLL_S)
-
-
-def _failure(future: Future) -> BaseException:
-    status = str(future.status)
-    if status == "error" and (error := future.exception()) is not None:
-        return error
-    if status == "cancelled":
-        reason = _why_cancelled(future)
-        if reason not in _LOSSES:
-            return launch.JobCancelled(
-                f"A task of the training was cancelled in Dask ({future.key}: {reason}). "
-                "Train again to go on from there"
-            )
-        status = reason
-    return UnavailableError(f"Dask gave up {future.key} ({status})")
-
-
-def _why_cancelled(future: Future) -> str:
-    try:
-        future.result(_CANCEL_S)
-    except CancelledError as error:
-        return str(getattr(error, "reason", "unknown"))
-    return "unknown"
-
-
 class DaskRun:
     """The pinned tasks of one attempt."""
 
@@ -215,22 +164,23 @@ class DaskRun:
         slots: Slots,
         watch: _Watch,
         partitions: Sequence[Future],
+        shares: Sequence[range],
         order: tuple[str | None, str | None],
     ):
         self._client, self._job, self._slots, self._watch = client, job, slots, watch
-        cuts = [round(i * len(partitions) / job.workers) for i in range(job.workers + 1)]
         partition_by, order_by = order
         self._futures, self._queue = [], ThreadQueue(client)
         for rank, address in enumerate(watch.addresses):
-            mine = list(partitions) if partition_by else list(partitions[cuts[rank] : cuts[rank + 1]])
+            share = shares[rank]
+            mine = partitions[share.start : share.stop]
             pinned = {"workers": [address], "allow_other_workers": False, "pure": False, "retries": 0}
-            self._futures.append(client.submit(_host_role, job, rank, mine, partition_by, order_by, **pinned))
+            self._futures.append(client.submit(_host_role, job, rank, share, mine, partition_by, order_by, **pinned))
 
     def ended(self) -> bool:
         for future in self._futures:
             if future.status in ("error", "cancelled", "lost"):
                 check_open(self._client)
-                error = _failure(future)
+                error = failure(future)
                 raise not_in_dask(error) or error
         running = {rank for rank, future in enumerate(self._futures) if not future.done()}
         lost = {rank: text for rank, text in self._watch.lost().items() if rank in running}
@@ -272,10 +222,10 @@ class DaskRun:
 
 
 def _host_role(
-    job: Job, rank: int, parts: list[Frame], partition_by: str | None, order_by: str | None
+    job: Job, rank: int, share: range, parts: list[Frame], partition_by: str | None, order_by: str | None
 ) -> dict[str, Any]:
-    """In the task's thread: this worker's rows, then its child."""
-    rows = frame_pieces(_rows(job, rank, [part.pandas for part in parts], partition_by, order_by), job)
+    """In the task's thread: this worker's rows, then its child. share: the numbers of its partitions."""
+    rows = _pieces(job, rank, dict(zip(share, [part.pandas for part in parts], strict=True)), partition_by, order_by)
     host = in_url(urlsplit(get_worker().address).hostname or "127.0.0.1")
     mine: list[Child] = []
 
@@ -298,17 +248,26 @@ def _host(run_id: str, child: Child) -> None:
         child.kill()
 
 
-def _rows(
-    job: Job, rank: int, frames: list[Any], partition_by: str | None, order_by: str | None
-) -> Iterator[pd.DataFrame]:
+def _pieces(
+    job: Job, rank: int, frames: dict[int, pd.DataFrame], partition_by: str | None, order_by: str | None
+) -> Iterator[Piece]:
     """This worker's rows: its partitions as they are, or all rows that are its own in their order."""
-    for frame in frames:  # joined, those that lack a column would have nulls
-        check_names(frame.columns, job.columns.read)
     if partition_by is None and order_by is None:
-        yield from frames
+        for number, frame in frames.items():
+            with in_partition(number):
+                check_names(frame.columns, job.columns.read)
+                yield from frame_pieces([frame], job)
         return
-    if not frames:  # there are fewer partitions than workers
-        return
+    for number, frame in frames.items():  # joined, those that lack a column would have nulls
+        with in_partition(number):
+            check_names(frame.columns, [*job.columns.read, *(c for c in (partition_by, order_by) if c is not None)])
+    if frames:  # else there are fewer partitions than workers
+        yield from frame_pieces([_own_rows(job, rank, list(frames.values()), partition_by, order_by)], job)
+
+
+def _own_rows(
+    job: Job, rank: int, frames: list[pd.DataFrame], partition_by: str | None, order_by: str | None
+) -> pd.DataFrame:
     frame = pd.concat(frames, ignore_index=True) if len(frames) != 1 else frames[0]
     for what, name in (("partition_by", partition_by), ("order_by", order_by)):
         if name is not None and (nulls := np.flatnonzero(frame[name].isna().to_numpy())).size:
@@ -323,7 +282,7 @@ def _rows(
             frame = frame.sort_values(order_by, kind="stable")
         except (TypeError, ValueError, pa.ArrowNotImplementedError):
             raise unsortable(order_by, frame[order_by].dtype) from None
-    yield frame
+    return frame
 
 
 async def _end_children(run_id: str) -> None:
@@ -349,13 +308,19 @@ def transform(model: Model, ddf: Any) -> Any:
     model.columns_of(with_types(schema.empty_table(), model.columns).schema)
     fields = model.output_fields()
     meta = ddf._meta.assign(**{f.name: pd.Series(dtype=f.type.to_pandas_dtype()) for f in fields})
-    scored = ddf.map_partitions(partial(_scored, model), meta=meta)
+    scored = ddf.map_partitions(partial(_scored, model, list(ddf.columns)), meta=meta)
     lists = {f.name: pd.Series(dtype=pd.ArrowDtype(f.type)) for f in fields if pa.types.is_list(f.type)}
     return scored.map_partitions(_as_it_is, meta=meta.assign(**lists), enforce_metadata=False) if lists else scored
 
 
-def _scored(model: Model, part: Any) -> pd.DataFrame:
-    return with_predictions(model, Frame(part).pandas)
+def _scored(model: Model, names: list[str], part: Any, partition_info: Any = None) -> pd.DataFrame:
+    """partition_info: which partition it is, as Dask says by that name."""
+    with in_partition(partition_info["number"] if partition_info else 0):
+        frame = Frame(part).pandas
+        check_names(frame.columns, names)
+        if more := [name for name in frame.columns if name not in set(names)]:
+            raise InvalidArgumentError(f"Column {more[0]!r} is in no other one. Make all partitions alike")
+        return with_predictions(model, frame if list(frame.columns) == names else frame[names])
 
 
 def _as_it_is(part: pd.DataFrame) -> pd.DataFrame:

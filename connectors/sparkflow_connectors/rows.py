@@ -123,11 +123,11 @@ def native(frame: Any, names: Iterable[str]) -> Any:
 
 
 def with_types(table: pa.Table, columns: Columns) -> pa.Table:
-    """Of pandas: a column of nothing but None, or of lists without a value, says no type, so it has the one that is
-    expected there."""
+    """Of pandas: a column of nothing but nulls, or of lists without a value, says no type (Dask calls objects strings,
+    pandas what is None a float), so it has the one that is expected there."""
     for i, field in enumerate(table.schema):
         source = columns.read.get(field.name)
-        if source is not None and pa.types.is_null(field.type):
+        if source is not None and (pa.types.is_null(field.type) or table.column(i).null_count == table.num_rows > 0):
             table = table.set_column(i, field.name, pa.nulls(table.num_rows, source.plain))
         elif source is not None and is_list(field.type) and _is_of_nothing(field.type):
             table = table.set_column(i, field.name, _lists_of(table.column(i), source.plain))

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import dask.dataframe as dd
 import distributed
 import psutil
 import pyarrow as pa
@@ -27,6 +28,7 @@ from sparkflow_connectors import dask_slots
 from sparkflow_connectors.dask_slots import Slots, workers_now
 from sparkflow_connectors.processes import Child
 from sparkflow_runtime.transport.addresses import is_here
+from tests.cluster.conftest import small_model
 
 
 class Story(logging.Handler):
@@ -400,4 +402,17 @@ def test_threads_that_other_tasks_never_give_back(
         free.set()
     assert busy.result(20) and not (tmp_path / "out").exists()
     free.clear()
+    none_left()
+
+
+def test_partitions_are_dealt_by_their_rows(clusters: Any, tmp_path: Path, none_left: Any) -> None:
+    """Half of them are empty after a filter, as days without an event are; dealt by number, one worker had all rows."""
+    table, rows = clusters.table().to_pandas(), 64 * 16
+    frame = dd.from_pandas(table[: 2 * rows].reset_index(drop=True), npartitions=8)
+    assert clusters.dask is not None
+    model = tf.dask.train(
+        frame[frame["row"] < rows], small_model(), label="late", features=["user", "x"], checkpoint_dir=str(tmp_path),
+        workers=2, ps=1, sync=True, epochs=1, batch_size=64, validation=0.0, params={"sync": True},
+    )  # fmt: skip
+    assert tf.train.load_variable(model.checkpoint, "global_step") == 8
     none_left()

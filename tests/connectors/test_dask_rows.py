@@ -20,14 +20,13 @@ FRAME = pd.DataFrame({"row": np.arange(10)[::-1], "part": np.arange(10) - 5})
 
 
 def rows(rank: int, frames: list[pd.DataFrame], partition_by: str | None, order_by: str | None) -> list[int]:
-    found = dask_engine._rows(JOB, rank, frames, partition_by, order_by)
-    return [int(row) for frame in found for row in frame["row"]]
+    return [int(row) for row in dask_engine._own_rows(JOB, rank, frames, partition_by, order_by)["row"]]
 
 
 @pytest.mark.parametrize("order_by", [None, "row"])
 def test_a_worker_without_a_partition_has_no_rows(order_by: str | None) -> None:
     """There are fewer partitions than workers."""
-    assert rows(1, [], None, order_by) == []
+    assert list(dask_engine._pieces(JOB, 1, {}, None, order_by)) == []
 
 
 @pytest.mark.parametrize("backend", [None, "numpy_nullable", "pyarrow"])

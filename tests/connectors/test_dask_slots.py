@@ -11,7 +11,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from sparkflow_connectors import dask, dask_slots, dask_threads, launch
+from sparkflow_connectors import dask, dask_partitions, dask_slots, dask_threads, launch
 from sparkflow_connectors.dask_slots import Claims, Liveness, Request, Slots, spread
 from sparkflow_connectors.job import Job
 from sparkflow_connectors.schema import resolve
@@ -185,14 +185,15 @@ class Computing:
 def _compute(lost: dict[int, str], *statuses: str) -> Any:
     client: Any = Computing(*statuses)
     ddf = dd.from_pandas(pd.DataFrame({"x": [1.0]}), npartitions=1)
-    return dask._computed(client, ddf, [], SimpleNamespace(lost=lambda: lost))
+    return dask_partitions.computed(client, ddf, [], lambda: lost)
 
 
 def test_a_table_is_waited_for_while_it_can_still_come(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dask, "_TABLE_STALLED_S", 0.1)
+    monkeypatch.setattr(dask_partitions, "_STALLED_S", 0.1)
     assert len(_compute({}, "finished", "finished")) == 2
-    with pytest.raises(ZeroDivisionError, match="of the user's"):
+    with pytest.raises(ZeroDivisionError, match="of the user's") as raised:
         _compute({}, "pending", "error")
+    assert raised.value.__notes__ == ["(in partition 1 of the table)"]
     with pytest.raises(UnavailableError, match="is gone"):
         _compute({0: "The Dask worker of worker 0 is gone"}, "pending", "finished")
     with pytest.raises(UnavailableError, match=r"computed 1 of the table's 2 partitions and then none in 0.1 s"):
@@ -212,7 +213,7 @@ def _job() -> Job:
 
 
 def test_a_role_has_the_rows_of_its_rank_in_order() -> None:
-    (rows,) = dask._rows(_job(), 1, _frames(k=[1, 0, 3, 5], t=[9, 8, 7, 1]), "k", "t")
+    rows = dask._own_rows(_job(), 1, _frames(k=[1, 0, 3, 5], t=[9, 8, 7, 1]), "k", "t")
     assert rows["x"].tolist() == [4.0, 3.0, 1.0]
 
 
@@ -223,7 +224,7 @@ def test_a_role_has_the_rows_of_its_rank_in_order() -> None:
 def test_nulls_that_say_whose_a_row_is_are_refused(what: str, holed: Any) -> None:
     names = {"partition_by": None, "order_by": None, what: "k"}
     with pytest.raises(InvalidArgumentError, match=rf"^{what}: column 'k' is null at row 2 \(2 nulls\)"):
-        list(dask._rows(_job(), 0, _frames(k=holed), names["partition_by"], names["order_by"]))
+        dask._own_rows(_job(), 0, _frames(k=holed), names["partition_by"], names["order_by"])
 
 
 def test_a_missing_order_column_is_refused_before_anything_starts() -> None:

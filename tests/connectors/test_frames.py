@@ -72,6 +72,20 @@ def test_a_frame_without_a_label() -> None:
         frames(Column("x"), [1, 2], [None], label=True)
 
 
+@pytest.mark.parametrize("nulls", [[None, None], [np.nan, np.nan], pd.array([None, None], "string")], ids=str)
+def test_a_column_of_nulls_has_no_type_of_its_own(nulls: Any) -> None:
+    """Dask makes strings of None, and pandas floats, in a partition of integers."""
+    parts = [pd.DataFrame({"x": [1, 2]}), pd.DataFrame({"x": nulls})]
+    for default in (7, None):
+        columns = resolve(table_of(parts[0]).schema, [Column("x", default=default)], None)
+        job: Any = SimpleNamespace(columns=columns, layout=Layout.of(columns))
+        if default is None:
+            with pytest.raises(INVALID, match=r"Column 'x' \(feature\) is null at row 2 of its partition"):
+                list(frame_pieces(parts, job))
+        else:
+            assert [np.asarray(piece[0]).ravel().tolist() for piece in frame_pieces(parts, job)] == [[1, 2], [7, 7]]
+
+
 def test_floats_whose_sum_is_none() -> None:
     """Neither is a null, nor does numpy warn of what is only looked at."""
     frame = pd.DataFrame({"x": np.array([np.inf, -np.inf, 3e38, 3e38], np.float32)})
