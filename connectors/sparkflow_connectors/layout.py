@@ -17,11 +17,11 @@ import pyarrow as pa
 from sparkflow_connectors.arrow_numpy import arrow_of, numpy_of
 from sparkflow_connectors.schema import Columns
 from sparkflow_connectors.uncached import Uncached
+from sparkflow_runtime.records.side_by_side import put_columns
 from sparkflow_runtime.wire.dtypes import DType
 
 Block = list[np.ndarray]  # an array for each component, of the same rows
 Piece = list[np.ndarray | list[np.ndarray]]  # as a Block, but what is side by side there may be separate columns here
-_CACHED_ROWS = 2048  # of some dozen columns: what stays in a processor's second cache
 
 
 @dataclass(frozen=True)
@@ -116,11 +116,7 @@ def put(out: Sequence[np.ndarray], at: int, piece: Piece, start: int, stop: int)
         if isinstance(source, np.ndarray):
             target[at : at + stop - start] = source[start:stop]
             continue
-        for first in range(start, stop, _CACHED_ROWS):
-            last = min(first + _CACHED_ROWS, stop)
-            rows = target[at + first - start : at + last - start]
-            for i, column in enumerate(source):
-                rows[:, i] = column[first:last]
+        put_columns(source, start, stop, target[at : at + stop - start])
 
 
 def _plain(array: np.ndarray) -> np.ndarray:

@@ -190,21 +190,14 @@ def replay(spool: Spool, start: int) -> Iterator[Block]:
 def shuffled(spool: Spool, plan: Plan, epoch: int, start: int) -> Iterator[Block]:
     """The rows of an epoch after the first, from row `start` on, in its order. A block is valid until the next."""
     at, read, mixed = 0, spool.layout.empty(0), spool.layout.empty(0)
-    memory = bytearray(max((place.nbytes for place in spool.places), default=0))
     for number, (group, rows) in enumerate(later_epoch(plan, epoch, [p.rows for p in spool.places])):
         if at + rows > start:
             if len(mixed[0]) < rows:
                 read, mixed = spool.layout.empty(rows), spool.layout.empty(rows)
-            _joined((spool.read_into(i, memory) for i in group), read)
+            first = 0
+            for i in group:
+                spool.read_to(i, read, first)
+                first += spool.places[i].rows
             order = plan.random(epoch, number).permutation(rows)
             yield [array[max(start - at, 0) :] for array in taken(read, order, mixed)]
         at += rows
-
-
-def _joined(parts: Iterable[Block], out: Block) -> None:
-    """The rows of the parts, one after the other. Two copies of rows in a row each cost less than one scattered."""
-    at = 0
-    for part in parts:
-        for target, source in zip(out, part, strict=True):
-            target[at : at + len(source)] = source
-        at += len(part[0])

@@ -11,11 +11,14 @@ import os
 import tempfile
 from typing import NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
 from sparkflow_connectors.layout import Block, Layout
 from sparkflow_runtime.wire.errors import DataLossError, ResourceExhaustedError
 from sparkflow_runtime.wire.temporaries import usual_folder
+
+_PARTS_AT_ONCE = 512  # that the kernel is asked to fill, which takes 1,024
 
 
 class Place(NamedTuple):
@@ -37,6 +40,7 @@ class Spool:
         self.layout, self.places, self.rows = layout, list[Place](), 0
         self._directory = directory or usual_folder()
         self._writer: _Writer | None = None
+        self._inside = dict[tuple[int, int], list[tuple[int, int]]]()  # by a block's size in the file and its rows
         self._fd = fd  # None: the file is made when it is first written to, where an error of that is told
 
     def _made(self) -> int:
@@ -79,14 +83,42 @@ class Spool:
         mapped = mmap.mmap(self.fd, offset + nbytes - begin, flags=flags, prot=mmap.PROT_READ, offset=begin)
         return self._block(pa.py_buffer(mapped).slice(offset - begin, nbytes))
 
-    def read_into(self, number: int, memory: bytearray) -> Block:
-        """Block `number` as views of `memory`, which has room for it: half the price of mapping it, where it is copied
-        on at once. Raises DataLossError where the file is too short."""
+    def read_to(self, number: int, out: Block, at: int) -> None:
+        """Copy block `number` to the rows [at, ...) of `out`, straight from the file: half the price of mapping it.
+        Raises DataLossError where the file is too short."""
+        offset, nbytes, rows = self.places[number]
+        inside = self._inside.get((nbytes, rows))
+        if inside is None:
+            inside = self._inside[nbytes, rows] = self._look_inside(number)
+        parts = list[np.ndarray]()
+        for skipped, which in inside:
+            if not parts:
+                offset += skipped
+            elif skipped:
+                parts.append(np.empty(skipped, np.uint8))
+            parts.append(_bytes_of(out[which][at : at + rows]))
+        for first in range(0, len(parts), _PARTS_AT_ONCE):
+            offset = self._read(parts[first : first + _PARTS_AT_ONCE], offset)
+
+    def _read(self, parts: list[np.ndarray], offset: int) -> int:
+        """Fill the parts, one after the other; where the file goes on behind them."""
+        wanted = sum(part.nbytes for part in parts)
+        if os.preadv(self.fd, parts, offset) != wanted:  # type: ignore[arg-type]
+            raise DataLossError(f"The spool in {self._directory} ends inside the block at byte {offset}")
+        return offset + wanted
+
+    def _look_inside(self, number: int) -> list[tuple[int, int]]:
+        """The components of a block as they follow in its message, (bytes to skip, number), as Arrow finds them. They
+        lie so in all blocks of the same size."""
         offset, nbytes, _ = self.places[number]
-        with memoryview(memory) as view, view[:nbytes] as part:
-            if os.preadv(self.fd, [part], offset) != nbytes:
-                raise DataLossError(f"The spool in {self._directory} ends inside the block at byte {offset}")
-        return self._block(pa.py_buffer(memory).slice(0, nbytes))
+        message = np.empty(nbytes, np.uint8)
+        self._read([message], offset)
+        block, found, end = self._block(pa.py_buffer(message)), list[tuple[int, int]](), message.ctypes.data
+        for which in sorted(range(len(block)), key=lambda i: int(block[i].ctypes.data)):
+            if block[which].nbytes:
+                found.append((block[which].ctypes.data - end, which))
+                end = block[which].ctypes.data + block[which].nbytes
+        return found
 
     def _block(self, message: pa.Buffer) -> Block:
         return self.layout.block(pa.ipc.read_record_batch(message, self.layout.schema))
@@ -104,6 +136,10 @@ class Spool:
             f"Cannot spool {nbytes} bytes of rows, after {self.rows} rows, to {self._directory}: "
             f"{error.strerror or error}. Free space there, or point TMPDIR to another disk"
         )
+
+
+def _bytes_of(array: np.ndarray) -> np.ndarray:
+    return array.reshape(-1).view(np.uint8)
 
 
 class _Writer:
