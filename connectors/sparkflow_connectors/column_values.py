@@ -311,8 +311,10 @@ def _filled(source: Source, array: pa.Array, where: Where) -> np.ndarray:
     return numpy_of(array, default)
 
 
-def null_refused(column: str, where: str, count: int) -> InvalidArgumentError:
+def null_refused(column: str, where: str, count: int, role: str = "") -> InvalidArgumentError:
+    """role: of the column, such as "label"."""
     return InvalidArgumentError(
-        f"Column {column!r} is null at {where} ({count} nulls in that batch). Drop or fill nulls, or give it a "
-        f"default: Column({column!r}, default=...)"
+        f"Column {column!r} {f'({role}) ' if role else ''}is null at {where} ({count} nulls in that batch). Drop or "
+        f"fill nulls, or give it a default: Column({column!r}, default=...). Files that lack the column, or call it "
+        "otherwise, are read as nulls, too"
     )

@@ -342,6 +342,7 @@ def prediction_graph(job: Job) -> PredictionGraph:
         spec = call_model_fn(job, features, None, tf.estimator.ModeKeys.PREDICT, config)
         outputs = spec.predictions if isinstance(spec.predictions, dict) else {"prediction": spec.predictions}
         outputs = {name: tf.identity(t, name=f"output/{op_name(name)}") for name, t in outputs.items()}
+        _check_variables(graph)
         saver, init = tf.train.Saver().as_saver_def(), own_init_ops(spec)
     for name in outputs:
         if name in columns.sources:
@@ -355,6 +356,15 @@ def prediction_graph(job: Job) -> PredictionGraph:
         init_ops=tuple(op.name for op in init),
         **_described(outputs),
     )
+
+
+def _check_variables(graph: Any) -> None:
+    """Raises InvalidArgumentError on a graph of which a checkpoint would hold nothing."""
+    if not graph.get_collection(tf.GraphKeys.GLOBAL_VARIABLES) + graph.get_collection(tf.GraphKeys.SAVEABLE_OBJECTS):
+        raise InvalidArgumentError(
+            "The model function makes no variable for predictions (mode='infer'), so nothing that is trained would be "
+            "in them. Compute the predictions of the variables that it trains"
+        )
 
 
 def shapes_of_variables(graph: Any) -> dict[str, tuple[int | None, ...]]:

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from sparkflow_connectors.arrow_numpy import is_valid
 from sparkflow_connectors.column_types import Source, Tensor, show
-from sparkflow_connectors.column_values import values_of
+from sparkflow_connectors.column_values import null_refused, values_of
 from sparkflow_connectors.columns import Asked, Column, asked
 from sparkflow_connectors.plain_types import plain_column
 from sparkflow_connectors.uncached import Uncached
@@ -204,10 +204,7 @@ def check_batch(batch: pa.RecordBatch, columns: Columns, first_row: int) -> None
         if column.null_count and source.column.default is None:
             row = first_row + int(np.argmin(is_valid(column)))
             what = "label" if name == columns.label else "feature"
-            raise InvalidArgumentError(
-                f"Column {name!r} ({what}) is null at row {row} of its partition ({column.null_count} nulls in "
-                f"that batch). Drop or fill nulls, or give it a default: Column({name!r}, default=...)"
-            )
+            raise null_refused(name, f"row {row} of its partition", column.null_count, what)
 
 
 def _places(schema: pa.Schema, columns: Columns) -> list[int]:

@@ -185,3 +185,73 @@ def test_what_a_stream_cannot_be_is_refused(clusters: Any, tmp_path: Path) -> No
         with pytest.raises(tf.errors.InvalidArgumentError, match=said):
             streamed(clusters, tmp_path, tmp_path / "notes", [], **{name: value})
     assert not (tmp_path / "checkpoints").exists()
+
+
+def test_a_file_without_the_column_is_named(clusters: Any, tmp_path: Path, none_left: Any) -> None:
+    """To Spark it is a file full of nulls."""
+    write(tmp_path / "table", 0)
+    renamed = tmp_path / "table" / "renamed.parquet"
+    pq.write_table(pa.table({"line": np.arange(50)}), renamed)
+    os.utime(renamed, (1 << 31, 1 << 31))  # Spark takes the oldest first
+    stream = streamed(clusters, tmp_path, tmp_path / "notes", [])
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"Column 'row' .*is null at .*call it otherwise") as told:
+        stream.awaitTermination()
+    assert str(told.value).endswith(f"These nulls are in file://{renamed}")
+    assert uses(stream.model).sum() == 300 and not stream.query.isActive
+    none_left()
+
+
+def test_a_stream_goes_on_with_the_columns_it_began_with(clusters: Any, tmp_path: Path) -> None:
+    """Other ones would be another model, in variables of the same names."""
+
+    def begin(features: list[Any], of: str = "row", **options: Any) -> Any:
+        source = clusters.spark.readStream.schema("row long").parquet(str(tmp_path / "table")).selectExpr(of)
+        given = {"checkpoint_dir": str(tmp_path / "checkpoints"), "trigger": NOW, "label": None, "uneven": "join"}
+        return tf.spark.train_stream(source, _of_one_column(), features=features, **{**given, **options})
+
+    write(tmp_path / "table", 0)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="trigger="):
+        begin(["row"], trigger={"now": True})
+    assert not (tmp_path / "checkpoints").exists()
+    begin(["row"]).awaitTermination()
+    write(tmp_path / "table", 1)
+    refused: list[tuple[list[Any], str, str]] = [
+        (["line"], "row as line", r"'row' \(features\) as numbers, and this stream reads it not at all"),
+        ([tf.spark.Column("row", hash_buckets=9)], "row", "as numbers, .* reads it as hashes modulo 9"),
+        (["row"], "timestamp_micros(row) row", "as numbers, .* reads it as us"),
+    ]
+    for features, of, message in refused:
+        with pytest.raises(tf.errors.FailedPreconditionError, match=message):
+            begin(features, of)
+    rate = clusters.spark.readStream.format("rate").load().selectExpr("value row")
+    other = tf.spark.train_stream(
+        rate, _of_one_column(), label=None, features=["row"], checkpoint_dir=str(tmp_path / "checkpoints"), trigger=NOW
+    )
+    with pytest.raises(Exception, match=r"For input string|STREAM_FAILED") as told:
+        other.awaitTermination()
+    assert "this DataFrame reads another source" in told.value.__notes__[0]
+    wider = begin(["row"], "cast(row as double) row")
+    wider.awaitTermination()
+    assert tf.train.load_variable(wider.model.figures["checkpoint"], "sum") == sum(
+        row for row in range(ROWS) if row % 3 < 2
+    )
+
+
+def _of_one_column() -> Any:
+    """A model whose variable, which the column is summed in, has the same name whatever the column's is."""
+
+    def model_fn(features: dict[str, Any], labels: Any, mode: str) -> Any:
+        (column,) = features.values()
+        total = tf.get_variable("sum", [], tf.float64, tf.zeros_initializer())
+        x = tf.cast(column, tf.float64)
+        if mode == tf.estimator.ModeKeys.PREDICT:
+            return tf.estimator.EstimatorSpec(mode, predictions=x * total)
+        loss = -total * tf.reduce_sum(x)
+        step = tf.train.GradientDescentOptimizer(1.0)
+        step = tf.train.SyncReplicasOptimizer(step, 1, 1)
+        return tf.estimator.EstimatorSpec(
+            mode, loss=loss, train_op=step.minimize(loss, tf.train.get_global_step()),
+            training_hooks=[step.make_session_run_hook(True, num_tokens=0)],
+        )  # fmt: skip
+
+    return model_fn
