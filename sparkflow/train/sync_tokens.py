@@ -12,9 +12,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from sparkflow.framework.graph import Operation, Tensor, get_default_graph
-from sparkflow.ops import array, array_join, control_flow, math
+from sparkflow.ops import array, array_join, control_flow, math, math_reduce
 from sparkflow.ops.data_flow import FIFOQueue, QueueBase
 from sparkflow_runtime.wire import dtypes
+
+_TO_OWN = -1  # in the shared queue, no token: whoever finds it waits at its own queue
 
 
 class Tokens:
@@ -24,6 +26,8 @@ class Tokens:
     """
 
     def __init__(self, dtype: Any, scope: str, ranks: Sequence[int], named: bool):
+        self._dtype = dtype
+
         def queue(name: str, of: Any = dtype) -> FIFOQueue:
             return FIFOQueue(-1, of, shapes=(), name=name, shared_name=f"{scope}{name}")
 
@@ -41,7 +45,10 @@ class Tokens:
         """The next token for a replica, which waits for one."""
         if self._shared is None:
             return next(iter(self._own.values())).dequeue()
-        return QueueBase.from_list(self._is_shared(), [self._own[rank], self._shared]).dequeue()
+        own = self._own[rank]
+        token = QueueBase.from_list(self._is_shared(), [own, self._shared]).dequeue()
+        sent_on = own.dequeue_many(math.cast(math.equal(token, _TO_OWN), dtypes.int32))  # one or none
+        return math_reduce.reduce_max(array_join.concat([array_join.stack([token]), sent_on], 0))
 
     def put(self, step: Any, number: int) -> Operation:
         """An update's tokens: `number` times the scalar `step`."""
@@ -56,10 +63,19 @@ class Tokens:
         if self._shared is None:
             return self._fill(step, self._spread(number)) if number else control_flow.no_op(name="no_init_tokens")
         assert self._mark is not None
-        if not number:  # the servers may have kept the mark of an earlier training
-            return self._mark.dequeue_many(self._mark.size()).op
+        was_shared, graph = self._is_shared(), get_default_graph()
+        if not number:
+            # The servers may have kept the mark of an earlier training, and tokens; a replica that came before the
+            # chief may have believed the mark, and wait at the shared queue
+            emptied = [_drop(queue, was_shared * queue.size()) for queue in self._own.values()]
+            with graph.control_dependencies([*emptied, was_shared]):
+                unmarked = _drop(self._mark, self._mark.size())
+            with graph.control_dependencies([unmarked]):
+                return self._fill(math.cast(_TO_OWN, self._dtype), [(self._shared, was_shared * len(self._own))])
+        with graph.control_dependencies([_drop(self._shared, (1 - was_shared) * self._shared.size())]):
+            marked = self._mark.enqueue(1)
         # A replica may have looked for the mark before it was there, and wait at its own queue
-        with get_default_graph().control_dependencies([self._mark.enqueue(1)]):
+        with graph.control_dependencies([marked]):
             return self._fill(step, [*((queue, 1) for queue in self._own.values()), (self._shared, number)])
 
     def _is_shared(self) -> Tensor:
@@ -77,3 +93,8 @@ class Tokens:
         """Where a count is a tensor, it may be 0."""
         puts = [queue.enqueue_many([array.fill(array_join.stack([n]), step)]) for queue, n in counts]
         return control_flow.group(*puts, name="put_tokens")
+
+
+def _drop(queue: QueueBase, number: Tensor) -> Operation:
+    """Forget so many elements."""
+    return queue.dequeue_many(number).op
