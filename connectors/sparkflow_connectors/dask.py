@@ -12,7 +12,9 @@ import time
 from collections import deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any
+from itertools import chain
+from operator import itemgetter
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import dask.dataframe as dd
@@ -25,7 +27,15 @@ from sparkflow_connectors import launch
 from sparkflow_connectors.columns import Column
 from sparkflow_connectors.dask_frames import Frame
 from sparkflow_connectors.dask_gather import Gather
-from sparkflow_connectors.dask_partitions import computed, dealt, failure, in_partition, row_counts
+from sparkflow_connectors.dask_partitions import (
+    check_keys,
+    computed,
+    dealt,
+    failure,
+    in_partition,
+    row_counts,
+    split,
+)
 from sparkflow_connectors.dask_schema import arrow_schema, check_frame
 from sparkflow_connectors.dask_slots import (
     Liveness,
@@ -47,7 +57,7 @@ from sparkflow_connectors.model import Model
 from sparkflow_connectors.processes import Child
 from sparkflow_connectors.rows import frame_pieces, with_types
 from sparkflow_connectors.saved import load_model
-from sparkflow_connectors.schema import check_names, check_partitioning, owners, resolve, unsortable
+from sparkflow_connectors.schema import check_names, check_partitioning, resolve, unsortable
 from sparkflow_connectors.unshipped import not_in_dask
 from sparkflow_connectors.variable_tables import Rows, tables_of, write
 from sparkflow_connectors.worker_process import run_child
@@ -122,15 +132,26 @@ class DaskEngine:
         try:
             slots = self._slots.take(job.run_id, job.workers, who, silent_s)
             watch = _Watch(self._client, slots.addresses, silent_s)
-            parts = computed(self._client, self._ddf, slots.usable, watch.lost)
-            shares = [range(len(parts))] * job.workers
-            if self._partition_by is None and job.workers > 1:
-                shares = dealt(row_counts(self._client, parts, slots.usable, watch.lost), job.workers)
-            order = self._partition_by, self._order_by
-            return DaskRun(self._client, job, self._slots, watch, parts, shares, order)
+            shares = self._shares(job, slots.usable, watch)
+            return DaskRun(self._client, job, self._slots, watch, shares, self._order_by)
         except BaseException:
             within(_CANCEL_S, lambda: self._slots.release(job.run_id))
             raise
+
+    def _shares(self, job: Job, usable: Sequence[str], watch: _Watch) -> list[_Share]:
+        partitions = computed(self._client, self._ddf, usable, watch.lost)
+        given = self._client, partitions, usable, watch.lost
+        if self._partition_by is not None:
+            return [_Share(None, own) for own in split(*given, job.workers, self._partition_by, self._order_by)]
+        runs = dealt(row_counts(*given), job.workers) if job.workers > 1 else [range(len(partitions))]
+        return [_Share(run, partitions[run.start : run.stop]) for run in runs]
+
+
+class _Share(NamedTuple):
+    """What a worker trains on. numbers: of the partitions, each of which is a future; None: the futures tell them."""
+
+    numbers: range | None
+    futures: list[Future]
 
 
 class _Watch:
@@ -163,18 +184,14 @@ class DaskRun:
         job: Job,
         slots: Slots,
         watch: _Watch,
-        partitions: Sequence[Future],
-        shares: Sequence[range],
-        order: tuple[str | None, str | None],
+        shares: Sequence[_Share],
+        order_by: str | None,
     ):
         self._client, self._job, self._slots, self._watch = client, job, slots, watch
-        partition_by, order_by = order
         self._futures, self._queue = [], ThreadQueue(client)
-        for rank, address in enumerate(watch.addresses):
-            share = shares[rank]
-            mine = partitions[share.start : share.stop]
+        for rank, (address, share) in enumerate(zip(watch.addresses, shares, strict=True)):
             pinned = {"workers": [address], "allow_other_workers": False, "pure": False, "retries": 0}
-            self._futures.append(client.submit(_host_role, job, rank, share, mine, partition_by, order_by, **pinned))
+            self._futures.append(client.submit(_host_role, job, rank, *share, order_by, **pinned))
 
     def ended(self) -> bool:
         for future in self._futures:
@@ -221,11 +238,11 @@ class DaskRun:
                 self._client.run(_end_children, self._job.run_id, workers=addresses, on_error="ignore")
 
 
-def _host_role(
-    job: Job, rank: int, share: range, parts: list[Frame], partition_by: str | None, order_by: str | None
-) -> dict[str, Any]:
-    """In the task's thread: this worker's rows, then its child. share: the numbers of its partitions."""
-    rows = _pieces(job, rank, dict(zip(share, [part.pandas for part in parts], strict=True)), partition_by, order_by)
+def _host_role(job: Job, rank: int, numbers: range | None, parts: list[Any], order_by: str | None) -> dict[str, Any]:
+    """In the task's thread: this worker's rows, then its child. numbers, parts: a _Share, whose futures are Frames or
+    what `split` makes."""
+    pairs = zip(numbers, parts, strict=True) if numbers is not None else chain.from_iterable(parts)
+    rows = _pieces(job, {number: part.pandas for number, part in sorted(pairs, key=itemgetter(0))}, order_by)
     host = in_url(urlsplit(get_worker().address).hostname or "127.0.0.1")
     mine: list[Child] = []
 
@@ -248,41 +265,24 @@ def _host(run_id: str, child: Child) -> None:
         child.kill()
 
 
-def _pieces(
-    job: Job, rank: int, frames: dict[int, pd.DataFrame], partition_by: str | None, order_by: str | None
-) -> Iterator[Piece]:
-    """This worker's rows: its partitions as they are, or all rows that are its own in their order."""
-    if partition_by is None and order_by is None:
-        for number, frame in frames.items():
-            with in_partition(number):
-                check_names(frame.columns, job.columns.read)
+def _pieces(job: Job, frames: dict[int, pd.DataFrame], order_by: str | None) -> Iterator[Piece]:
+    """This worker's rows: those of its partitions as they are, or all in their order."""
+    for number, frame in frames.items():
+        with in_partition(number):  # joined, those that lack a column would have nulls
+            check_names(frame.columns, job.columns.read)
+            check_keys(frame, None, order_by)
+            if order_by is None:
                 yield from frame_pieces([frame], job)
-        return
-    for number, frame in frames.items():  # joined, those that lack a column would have nulls
-        with in_partition(number):
-            check_names(frame.columns, [*job.columns.read, *(c for c in (partition_by, order_by) if c is not None)])
-    if frames:  # else there are fewer partitions than workers
-        yield from frame_pieces([_own_rows(job, rank, list(frames.values()), partition_by, order_by)], job)
+    if order_by is not None and frames:
+        yield from frame_pieces([_ordered(list(frames.values()), order_by)], job)
 
 
-def _own_rows(
-    job: Job, rank: int, frames: list[pd.DataFrame], partition_by: str | None, order_by: str | None
-) -> pd.DataFrame:
+def _ordered(frames: list[pd.DataFrame], order_by: str) -> pd.DataFrame:
     frame = pd.concat(frames, ignore_index=True) if len(frames) != 1 else frames[0]
-    for what, name in (("partition_by", partition_by), ("order_by", order_by)):
-        if name is not None and (nulls := np.flatnonzero(frame[name].isna().to_numpy())).size:
-            raise InvalidArgumentError(
-                f"{what}: column {name!r} is null at row {nulls[0]} ({nulls.size} nulls). Drop or fill nulls before "
-                "training"
-            )
-    if partition_by is not None:
-        frame = frame[owners(frame[partition_by].to_numpy(), job.workers) == rank]  # Arrow has no % in pandas
-    if order_by is not None:
-        try:
-            frame = frame.sort_values(order_by, kind="stable")
-        except (TypeError, ValueError, pa.ArrowNotImplementedError):
-            raise unsortable(order_by, frame[order_by].dtype) from None
-    return frame
+    try:
+        return frame.sort_values(order_by, kind="stable")
+    except (TypeError, ValueError, pa.ArrowNotImplementedError):
+        raise unsortable(order_by, frame[order_by].dtype) from None
 
 
 async def _end_children(run_id: str) -> None:

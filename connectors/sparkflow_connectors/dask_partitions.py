@@ -10,18 +10,21 @@ from contextlib import contextmanager
 from itertools import accumulate, pairwise
 from typing import Any
 
+import numpy as np
+import pandas as pd
 from distributed import Client, Future
 
 from sparkflow_connectors import launch
 from sparkflow_connectors.dask_frames import Frame, of_frames
 from sparkflow_connectors.dask_schema import said_of_partition
+from sparkflow_connectors.schema import check_names, owners
 from sparkflow_connectors.waiting import Patience
 from sparkflow_runtime.wire.errors import InvalidArgumentError, UnavailableError
 
 _POLL_S = 0.05
 _ANSWER_S = 60.0  # for a few numbers that are computed
 _REASON_S = 4.0
-_COUNTED = 8  # partitions in a task
+_GROUP = 8  # partitions in a task
 _STALLED_S = 3600.0
 # Why Dask itself cancels futures. Restarting a cluster that many share is nobody's word on this training.
 _LOSSES = ("scheduler-connection-lost", "scheduler-restart", "lost dependencies", "already forgotten")
@@ -49,17 +52,12 @@ def computed(client: Client, ddf: Any, usable: Sequence[str], lost: Callable[[],
 def row_counts(
     client: Client, partitions: Sequence[Future], usable: Sequence[str], lost: Callable[[], dict[int, str]]
 ) -> list[int]:
-    """Of how many rows each of the computed partitions is. They are counted where they are, some in a task: a task for
-    each took as long as to compute small ones, and one for all would have those in memory that are on disk. Raises as
-    `computed`."""
-    holders, held = client.who_has(partitions), dict[str, list[int]]()
-    for number, future in enumerate(partitions):
-        held.setdefault(next(iter(holders.get(future.key, ())), ""), []).append(number)
-    groups = [(at, of[i : i + _COUNTED]) for at, of in held.items() for i in range(0, len(of), _COUNTED)]
-    tasks = []
-    for address, numbers in groups:
-        where = {"workers": [a for a in (address, *usable) if a] or None, "allow_other_workers": not usable}
-        tasks.append(client.submit(_lengths, [partitions[number] for number in numbers], pure=False, **where))
+    """Of how many rows each of the computed partitions is. Raises as `computed`."""
+    groups = _groups(client, partitions)
+    tasks = [
+        client.submit(_lengths, [partitions[number] for number in numbers], **_beside(address, usable))
+        for address, numbers in groups
+    ]
     for failed in _wait(tasks, lost, "counted the rows of %d of %d groups of partitions"):
         raise failure(tasks[failed])
     counts = [0] * len(partitions)
@@ -73,6 +71,76 @@ def row_counts(
         for number, count in zip(numbers, found, strict=True):
             counts[number] = count
     return counts
+
+
+def split(
+    client: Client,
+    partitions: Sequence[Future],
+    usable: Sequence[str],
+    lost: Callable[[], dict[int, str]],
+    workers: int,
+    partition_by: str,
+    order_by: str | None,
+) -> list[list[Future]]:
+    """For each worker the futures of its own rows, which are lists of (number of the partition, Frame): no worker is
+    sent, nor has memory for, what others train on. Raises as `computed`, and what `_owned` does."""
+    groups = _groups(client, partitions)
+    shares = [
+        [
+            client.submit(
+                _owned, numbers, [partitions[number] for number in numbers], workers, rank, partition_by, order_by,
+                **_beside(address, usable),
+            )
+            for address, numbers in groups
+        ]
+        for rank in range(workers)
+    ]  # fmt: skip
+    tasks = [task for share in shares for task in share]
+    for failed in _wait(tasks, lost, "split %d of %d groups of partitions"):
+        raise failure(tasks[failed])
+    return shares
+
+
+def _groups(client: Client, partitions: Sequence[Future]) -> list[tuple[str, list[int]]]:
+    """(the worker that has them, some partitions' numbers). Tasks for what is done to each where it lies: one for each
+    partition would take as long as to compute small ones, and one for all would have those in memory that are on
+    disk."""
+    holders, held = client.who_has(partitions), dict[str, list[int]]()
+    for number, future in enumerate(partitions):
+        held.setdefault(next(iter(holders.get(future.key, ())), ""), []).append(number)
+    return [(at, of[i : i + _GROUP]) for at, of in held.items() for i in range(0, len(of), _GROUP)]
+
+
+def _beside(address: str, usable: Sequence[str]) -> dict[str, Any]:
+    """Where a task is to run, which is done anew in each attempt."""
+    workers = [at for at in (address, *usable) if at]
+    return {"workers": workers or None, "allow_other_workers": bool(workers) and not usable, "pure": False}
+
+
+def _owned(
+    numbers: Sequence[int], frames: Sequence[Frame], workers: int, rank: int, partition_by: str, order_by: str | None
+) -> list[tuple[int, Frame]]:
+    """The rows of these partitions that are one worker's. Raises InvalidArgumentError as `check_keys`."""
+    found = []
+    for number, frame in zip(numbers, frames, strict=True):
+        with in_partition(number):
+            check_keys(frame.pandas, partition_by, order_by)
+            own = owners(frame.pandas[partition_by].to_numpy(), workers) == rank  # Arrow has no % in pandas
+            found.append((number, frame if own.all() else Frame(frame.pandas[own])))
+    return found
+
+
+def check_keys(frame: pd.DataFrame, partition_by: str | None, order_by: str | None) -> None:
+    """Raises InvalidArgumentError where a column that says whose or when a row is has a null, or is missing."""
+    for what, name in (("partition_by", partition_by), ("order_by", order_by)):
+        if name is None:
+            continue
+        check_names(frame.columns, [name])
+        if (nulls := np.flatnonzero(frame[name].isna().to_numpy())).size:
+            raise InvalidArgumentError(
+                f"{what}: column {name!r} is null at row {nulls[0]} ({nulls.size} nulls). Drop or fill nulls before "
+                "training"
+            )
 
 
 def _lengths(frames: list[Frame]) -> list[int]:

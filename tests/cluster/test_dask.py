@@ -284,7 +284,9 @@ def test_the_scheduler_keeps_no_queue_of_a_training(
 
 def test_nulls_in_the_order_of_rows_are_refused(clusters: Any, table: pa.Table, tmp_path: Path, none_left: Any) -> None:
     when = [None if row == 7 else float(row) for row in range(table.num_rows)]
-    with pytest.raises(tf.errors.InvalidArgumentError, match="order_by: column 'when' is null at row 7"):
+    with pytest.raises(
+        tf.errors.InvalidArgumentError, match="Partition 0 of the table: order_by: column 'when' is null at row 7"
+    ):
         clusters.train("dask", table.append_column("when", pa.array(when)), tmp_path, order_by="when")
     none_left()
 

@@ -13,6 +13,7 @@ import pytest
 import sparkflow as tf
 
 dask_engine = pytest.importorskip("sparkflow_connectors.dask")
+dask_partitions = pytest.importorskip("sparkflow_connectors.dask_partitions")
 
 INVALID = tf.errors.InvalidArgumentError
 JOB: Any = SimpleNamespace(workers=3, columns=SimpleNamespace(read=["row"]))
@@ -20,13 +21,20 @@ FRAME = pd.DataFrame({"row": np.arange(10)[::-1], "part": np.arange(10) - 5})
 
 
 def rows(rank: int, frames: list[pd.DataFrame], partition_by: str | None, order_by: str | None) -> list[int]:
-    return [int(row) for row in dask_engine._own_rows(JOB, rank, frames, partition_by, order_by)["row"]]
+    if partition_by is not None:
+        given = [dask_partitions.Frame(frame) for frame in frames]
+        own = dask_partitions._owned(range(len(given)), given, JOB.workers, rank, partition_by, order_by)
+        assert [number for number, _ in own] == list(range(len(given)))
+        frames = [frame.pandas for _, frame in own]
+    if order_by is not None:
+        frames = [dask_engine._ordered(frames, order_by)]
+    return [int(row) for frame in frames for row in frame["row"]]
 
 
 @pytest.mark.parametrize("order_by", [None, "row"])
 def test_a_worker_without_a_partition_has_no_rows(order_by: str | None) -> None:
     """There are fewer partitions than workers."""
-    assert list(dask_engine._pieces(JOB, 1, {}, None, order_by)) == []
+    assert list(dask_engine._pieces(JOB, {}, order_by)) == []
 
 
 @pytest.mark.parametrize("backend", [None, "numpy_nullable", "pyarrow"])

@@ -8,13 +8,10 @@ from typing import Any
 
 import dask.dataframe as dd
 import pandas as pd
-import pyarrow as pa
 import pytest
 
 from sparkflow_connectors import dask, dask_partitions, dask_slots, dask_threads, launch
 from sparkflow_connectors.dask_slots import Claims, Liveness, Request, Slots, spread
-from sparkflow_connectors.job import Job
-from sparkflow_connectors.schema import resolve
 from sparkflow_runtime.wire.errors import FailedPreconditionError, InvalidArgumentError, UnavailableError
 
 TWO = {"a": 1, "b": 1}
@@ -200,31 +197,31 @@ def test_a_table_is_waited_for_while_it_can_still_come(monkeypatch: pytest.Monke
         _compute({}, "pending", "finished")
 
 
-COLUMNS = resolve(pa.schema([("x", pa.float32()), ("y", pa.float32())]), ["x"], "y")
-
-
 def _frames(**columns: Any) -> list[pd.DataFrame]:
     frame = pd.DataFrame({"x": [1.0, 2.0, 3.0, 4.0], "y": [0.0, 1.0, 0.0, 1.0], **columns})
     return [frame[:2].astype({"x": "float32"}), frame[2:].astype({"x": "float32"})]
 
 
-def _job() -> Job:
-    return Job(lambda: None, COLUMNS, "/nowhere", workers=2)
+def _own(frames: list[pd.DataFrame], rank: int) -> list[pd.DataFrame]:
+    given = [dask_partitions.Frame(frame) for frame in frames]
+    return [part.pandas for _, part in dask_partitions._owned([0, 1], given, 2, rank, "k", "t")]
 
 
 def test_a_role_has_the_rows_of_its_rank_in_order() -> None:
-    rows = dask._own_rows(_job(), 1, _frames(k=[1, 0, 3, 5], t=[9, 8, 7, 1]), "k", "t")
-    assert rows["x"].tolist() == [4.0, 3.0, 1.0]
+    own = _own(_frames(k=[1, 0, 3, 5], t=[9, 8, 7, 1]), 1)
+    assert dask._ordered(own, "t")["x"].tolist() == [4.0, 3.0, 1.0]
 
 
 @pytest.mark.parametrize(
     "holed", [pd.array([1, 2, None, None], dtype="Int64"), [1.0, 2.0, None, float("nan")]], ids=["Int64", "float64"]
 )
-@pytest.mark.parametrize("what", ["partition_by", "order_by"])
-def test_nulls_that_say_whose_a_row_is_are_refused(what: str, holed: Any) -> None:
-    names = {"partition_by": None, "order_by": None, what: "k"}
-    with pytest.raises(InvalidArgumentError, match=rf"^{what}: column 'k' is null at row 2 \(2 nulls\)"):
-        dask._own_rows(_job(), 0, _frames(k=holed), names["partition_by"], names["order_by"])
+def test_nulls_that_say_whose_a_row_is_are_refused(holed: Any) -> None:
+    for what, columns in (("partition_by", {"k": holed, "t": 1}), ("order_by", {"k": 1, "t": holed})):
+        where = rf"^Partition 1 of the table: {what}: column '[kt]' is null at row 0 \(2 nulls\)"
+        with pytest.raises(InvalidArgumentError, match=where):
+            _own(_frames(**columns), 0)
+    with pytest.raises(InvalidArgumentError, match=r"^Partition 0 of the table: Column 't' is missing"):
+        _own(_frames(k=1), 0)
 
 
 def test_a_missing_order_column_is_refused_before_anything_starts() -> None:
