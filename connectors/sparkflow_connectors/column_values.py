@@ -315,6 +315,5 @@ def null_refused(column: str, where: str, count: int, role: str = "") -> Invalid
     """role: of the column, such as "label"."""
     return InvalidArgumentError(
         f"Column {column!r} {f'({role}) ' if role else ''}is null at {where} ({count} nulls in that batch). Drop or "
-        f"fill nulls, or give it a default: Column({column!r}, default=...). Files that lack the column, or call it "
-        "otherwise, are read as nulls, too"
+        f"fill nulls, or give it a default: Column({column!r}, default=...)"
     )

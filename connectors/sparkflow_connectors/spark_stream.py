@@ -133,8 +133,10 @@ def _note_columns(checkpoint_dir: str, notes: str, columns: Columns) -> bool:
                     )
         return False
     os.makedirs(notes, exist_ok=True)
-    with open(path, "w", encoding="utf-8") as file:
+    unfinished = f"{path}.{os.getpid()}"
+    with open(unfinished, "w", encoding="utf-8") as file:
         json.dump(now, file, indent=1)
+    os.replace(unfinished, path)
     return True
 
 
@@ -147,7 +149,10 @@ def _with_files(error: InvalidArgumentError, batch: DataFrame, columns: Columns)
         rows = batch.where(F.col(quoted(column)).isNull()).select(F.input_file_name().alias("file"))
         files = [row.file for row in rows.distinct().limit(_MOST_FILES).collect() if row.file]
         if files:
-            return InvalidArgumentError(f"{error.message}. These nulls are in {', '.join(sorted(files))}")
+            return InvalidArgumentError(
+                f"{error.message}. These nulls are in {', '.join(sorted(files))}: files that lack the column, or call it "
+                "otherwise, are read as nulls, too"
+            )
     return error
 
 
@@ -230,7 +235,8 @@ def stream(
         found.query = writer.start()
     except Exception:
         if begins:
-            os.unlink(os.path.join(notes, _COLUMNS))
+            with contextlib.suppress(OSError):
+                os.unlink(os.path.join(notes, _COLUMNS))
         for folder in (notes, job.checkpoint_dir) if made else ():
             with contextlib.suppress(OSError):
                 os.rmdir(folder)
