@@ -149,9 +149,10 @@ def _with_files(error: InvalidArgumentError, batch: DataFrame, columns: Columns)
         rows = batch.where(F.col(quoted(column)).isNull()).select(F.input_file_name().alias("file"))
         files = [row.file for row in rows.distinct().limit(_MOST_FILES).collect() if row.file]
         if files:
+            names = ", ".join(sorted(files))
             return InvalidArgumentError(
-                f"{error.message}. These nulls are in {', '.join(sorted(files))}: files that lack the column, or call it "
-                "otherwise, are read as nulls, too"
+                f"{error.message}. These nulls are in {names}: files that lack the column, or call it otherwise, "
+                "are read as nulls, too"
             )
     return error
 

@@ -196,7 +196,7 @@ def test_a_file_without_the_column_is_named(clusters: Any, tmp_path: Path, none_
     stream = streamed(clusters, tmp_path, tmp_path / "notes", [])
     with pytest.raises(tf.errors.InvalidArgumentError, match=r"Column 'row' .*is null at ") as told:
         stream.awaitTermination()
-    assert f"These nulls are in file://{renamed}: files that lack the column, or call it " in str(told.value)
+    assert f"These nulls are in file://{renamed}: files that lack the column, or call it otherwise" in str(told.value)
     assert uses(stream.model).sum() == 300 and not stream.query.isActive
     none_left()
 
