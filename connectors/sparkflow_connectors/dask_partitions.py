@@ -149,7 +149,7 @@ def _lengths(frames: list[Frame]) -> list[int]:
 
 def _wait(futures: Sequence[Future], lost: Callable[[], dict[int, str]], done: str) -> list[int]:
     """For all of them, or until one has failed: the first one that did. done: what the cluster has done, in words."""
-    patience = Patience()
+    patience = Patience(later=logging.INFO)  # to compute a table may take hours
     while True:
         for number, future in enumerate(futures):
             if future.status in ("error", "cancelled", "lost"):

@@ -14,11 +14,15 @@ log = logging.getLogger("sparkflow")
 
 
 class Patience:
-    """How long something has been waited for, and when it is time to say so."""
+    """How long something has been waited for, and when it is time to say so.
 
-    def __init__(self, first_word_s: float = 2.0) -> None:
+    later: how the words after the first are logged. As warnings, which those see, too, who have not set up logging.
+    """
+
+    def __init__(self, first_word_s: float = 2.0, later: int = logging.WARNING) -> None:
         self._since_s: dict[str, float] = {}
         self._next_word_s = time.monotonic() + first_word_s
+        self._level, self._later = logging.INFO, later
 
     def waited_s(self, what: str) -> float:
         """Since the first of an unbroken row of calls for `what`."""
@@ -28,4 +32,5 @@ class Patience:
     def say(self, text: str, *values: Any) -> None:
         if time.monotonic() >= self._next_word_s:
             self._next_word_s = time.monotonic() + _WORD_EVERY_S
-            log.info(text, *values)
+            log.log(self._level, text, *values)
+            self._level = self._later
