@@ -129,6 +129,7 @@ class DaskEngine:
         """Claim the threads first: a table computed before might wait without a word behind another training."""
         silent_s = silence_s(job.keepalive_s, len(workers_now(self._client)))
         who = f"the training into {job.checkpoint_dir}"
+        await_threads(self._client, job.workers, were_there=True)
         try:
             slots = self._slots.take(job.run_id, job.workers, who, silent_s)
             watch = _Watch(self._client, slots.addresses, silent_s)

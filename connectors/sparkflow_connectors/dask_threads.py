@@ -16,11 +16,14 @@ from sparkflow_connectors.waiting import Patience
 from sparkflow_runtime.wire.errors import FailedPreconditionError, InvalidArgumentError
 
 UNASKED_TIMEOUT_S = 30.0  # where nobody here knows how many there will be
+# A LocalCluster closes for good, and does not replace, a worker that is away 15 s after it was away before: as where it
+# is restarted twice. Those that it is about to make are away for an instant.
+_UNMADE_S = 10.0
 _ASK_EVERY_S = 0.5
 _OVER = ("closing", "closing_gracefully", "closed", "failed", "stopping", "stopped")  # none comes in their place
 _ENDED = (
-    "Ctrl-C, or interrupting a notebook's kernel, ends the workers of a LocalCluster, and Dask starts no others: make "
-    "a new cluster and Client. In another cluster, add workers"
+    "Ctrl-C, or interrupting a notebook's kernel, ends the workers of a LocalCluster, as two restarts within 15 s may, "
+    "and Dask starts no others: make a new cluster and Client. In another cluster, add workers"
 )
 _ADAPTIVE = (
     "With adaptive scaling Dask adds workers for tasks that wait, and a training begins with all its workers or not at "
@@ -28,35 +31,42 @@ _ADAPTIVE = (
 )
 
 
-def await_threads(client: Client, workers: int) -> None:
+def await_threads(client: Client, workers: int, were_there: bool = False) -> None:
     """Return when there are so many. Raises InvalidArgumentError where the cluster will not have them,
-    FailedPreconditionError where they do not come in time."""
-    patience = Patience()
+    FailedPreconditionError where they do not come in time.
+
+    were_there: in an attempt before, so that others may be about to come in their place.
+    """
+    patience, hopeless = Patience(), Patience()
     while True:
         there = workers_now(client)
         threads = sum(info["nthreads"] for info in there.values())
         if threads >= workers:
             return
-        asked = _asked_for(client)
-        if asked is not None and asked <= len(there):
+        asked, made = _asked_for(client)
+        none_comes = asked is not None and min(asked, made) <= len(there)
+        lasts = hopeless.waited_s(f"{none_comes}") > _UNMADE_S and none_comes
+        if lasts or (asked is not None and asked <= len(there) and not were_there):
             raise InvalidArgumentError(_too_few(client, workers, threads, "the Dask cluster has"))
         waited_s = patience.waited_s("workers")
-        if waited_s > (UNASKED_TIMEOUT_S if asked is None else RETURN_TIMEOUT_S):
+        if waited_s > (UNASKED_TIMEOUT_S if asked is None and not were_there else RETURN_TIMEOUT_S):
             had = f"for {waited_s:.0f} s the Dask cluster has had"
             raise FailedPreconditionError(_too_few(client, workers, threads, had))
         say_waiting(patience, threads, workers)
         time.sleep(_ASK_EVERY_S)
 
 
-def _asked_for(client: Client) -> int | None:
-    """How many workers the cluster is to have, without those that have ended for good; None where that is not known."""
+def _asked_for(client: Client) -> tuple[int | None, int]:
+    """How many workers the cluster is to have, without those that have ended for good, and how many it has made, or is
+    about to. None where that is not known."""
     cluster: Any = client.cluster
     try:
         plan, made = cluster.plan, dict(cluster.workers)
     except AttributeError:  # there is no cluster here, or one of another kind
-        return None
+        return None, 0
     statuses = [getattr(worker, "status", None) for worker in made.values()]
-    return len(plan) - sum(getattr(status, "name", status) in _OVER for status in statuses)
+    over = sum(getattr(status, "name", status) in _OVER for status in statuses)
+    return len(plan) - over, len(made) - over
 
 
 def _too_few(client: Client, workers: int, threads: int, there: str) -> str:

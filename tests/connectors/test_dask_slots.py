@@ -230,7 +230,9 @@ def test_a_missing_order_column_is_refused_before_anything_starts() -> None:
         dask.train(ddf, lambda features, labels, mode: None, label="y", checkpoint_dir="/nowhere", order_by="when")
 
 
-def _check(monkeypatch: pytest.MonkeyPatch, threads: list[list[int]], **of_cluster: Any) -> int:
+def _check(
+    monkeypatch: pytest.MonkeyPatch, threads: list[list[int]], were_there: bool = False, **of_cluster: Any
+) -> int:
     """The looks that a check takes for 2 workers. threads: of the Dask workers, look by look; the last stays."""
     cluster = SimpleNamespace(**of_cluster) if of_cluster else None
     client: Any = SimpleNamespace(scheduler=None, cluster=cluster)
@@ -243,8 +245,7 @@ def _check(monkeypatch: pytest.MonkeyPatch, threads: list[list[int]], **of_clust
 
     monkeypatch.setattr(dask_threads, "workers_now", workers_now)
     monkeypatch.setattr(dask_threads, "_ASK_EVERY_S", 0.0)
-    engine = dask.DaskEngine(client, None, None, None)
-    engine.check(SimpleNamespace(workers=2))  # type: ignore[arg-type]
+    dask_threads.await_threads(client, 2, were_there)
     return len(looks)
 
 
@@ -260,6 +261,22 @@ def test_a_cluster_without_workers_is_told_as_such(monkeypatch: pytest.MonkeyPat
         _check(monkeypatch, [[1]], plan={0}, workers=RUNS)
     with pytest.raises(InvalidArgumentError, match=r"has 1 worker threads\. With adaptive.*adapt\(minimum="):
         _check(monkeypatch, [[1]], plan={0}, workers=RUNS, _adaptive=1)
+
+
+def test_workers_that_the_cluster_has_given_up_are_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are in its plan as ever; while it scales up, its own are not there for an instant either."""
+    monkeypatch.setattr(dask_threads, "_UNMADE_S", 0.05)
+    with pytest.raises(InvalidArgumentError, match=r"has no worker now.*make a new cluster and Client"):
+        _check(monkeypatch, [[]], plan={0, 1}, workers={})
+    with pytest.raises(InvalidArgumentError, match=r"has 1 worker threads\. Use fewer workers"):
+        _check(monkeypatch, [[1]], plan={0, 1}, workers=RUNS)
+    with pytest.raises(InvalidArgumentError, match=r"has no worker now"):
+        _check(monkeypatch, [[]], were_there=True, plan={0, 1}, workers=CLOSED)
+    monkeypatch.setattr(dask_threads, "_UNMADE_S", 60.0)
+    assert _check(monkeypatch, [[], [1], [1, 1]], plan={0, 1}, workers={}) == 3
+    assert _check(monkeypatch, [[], [1, 1]], were_there=True, plan={0, 1}, workers=CLOSED) == 2, "others may come"
+    monkeypatch.setattr(dask_threads, "UNASKED_TIMEOUT_S", 0.0)
+    assert _check(monkeypatch, [[], [1], [1, 1]], were_there=True) == 3, "as long as for lost ones"
 
 
 def test_workers_that_the_cluster_was_asked_for_are_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
