@@ -224,13 +224,17 @@ SAME: dict[str, Callable[[Any], Any]] = {
 }
 
 
+_ROUNDED = ("normal", "truncated", "given")
+
+
 @pytest.mark.parametrize("name", SAME)
 def test_a_seed_draws_tensorflows_values(name: str) -> None:
-    """In three steps one after the other. float32 normals to some units in the last place, see philox_loops.py."""
+    """In three steps one after the other. float32 normals to some units in the last place, see philox_loops.py, and so
+    how often candidates of given chances are expected (4e-7 apart on a processor with AVX-512)."""
     runs = [_all_of(engine, SAME[name], 3) for engine in (OURS, THEIRS)]
     for ours, theirs in zip(*runs):
         assert ours.dtype == theirs.dtype and ours.shape == theirs.shape
-        np.testing.assert_allclose(ours, theirs, 1e-6 if "normal" in name or "truncated" in name else 2e-7, 1e-7)
+        np.testing.assert_allclose(ours, theirs, 1e-6 if any(map(name.__contains__, _ROUNDED)) else 2e-7, 1e-7)
 
 
 def test_a_seeded_training_has_tensorflows_losses() -> None:
