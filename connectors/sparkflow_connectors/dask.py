@@ -11,6 +11,7 @@ import os
 import time
 from collections import deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from functools import partial
 from itertools import chain
 from operator import itemgetter
@@ -315,8 +316,8 @@ def transform(model: Model, ddf: Any) -> Any:
 
 
 def _scored(model: Model, names: list[str], part: Any, partition_info: Any = None) -> pd.DataFrame:
-    """partition_info: which partition it is, as Dask says by that name."""
-    with in_partition(partition_info["number"] if partition_info else 0):
+    """partition_info: which partition it is, as Dask says by that name where it knows."""
+    with in_partition(partition_info["number"]) if partition_info else nullcontext():
         frame = Frame(part).pandas
         check_names(frame.columns, names)
         if more := [name for name in frame.columns if name not in set(names)]:

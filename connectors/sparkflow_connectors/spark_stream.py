@@ -176,15 +176,8 @@ def _triggered(writer: DataStreamWriter, trigger: Mapping[str, Any]) -> DataStre
         ) from None
 
 
-def stream(
-    train: Callable[..., Model],
-    df: DataFrame,
-    job: Job,
-    trigger: Mapping[str, Any],
-    on_model: Callable[[Model], object] | None,
-    options: Mapping[str, Any],
-) -> TrainingStream:
-    """See spark.train_stream. train: of spark.py, to be called with these options. job: what they say, checked."""
+def _check_asked(df: DataFrame, options: Mapping[str, Any]) -> None:
+    """Raises InvalidArgumentError, or UnimplementedError, on what no stream can be trained of."""
     if not df.isStreaming:
         raise InvalidArgumentError(
             "train_stream is for a streaming DataFrame (spark.readStream); this one is for train"
@@ -199,6 +192,18 @@ def stream(
             raise InvalidArgumentError(
                 f"train_stream has no {name}: each micro-batch is an epoch, and the last is the best"
             )
+
+
+def stream(
+    train: Callable[..., Model],
+    df: DataFrame,
+    job: Job,
+    trigger: Mapping[str, Any],
+    on_model: Callable[[Model], object] | None,
+    options: Mapping[str, Any],
+) -> TrainingStream:
+    """See spark.train_stream. train: of spark.py, to be called with these options. job: what they say, checked."""
+    _check_asked(df, options)
     found = TrainingStream()
 
     def each(batch: DataFrame, number: int) -> None:
