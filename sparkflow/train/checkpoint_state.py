@@ -21,6 +21,8 @@ from sparkflow_runtime.wire.checkpoint import INDEX_SUFFIX
 from sparkflow_runtime.wire.dtypes import as_dtype
 from sparkflow_runtime.wire.errors import NotFoundError, class_of
 
+_written: dict[str, tuple[int, int] | None] = {}  # a state file that this process wrote -> its identity then
+
 
 @dataclass
 class CheckpointState:
@@ -107,6 +109,23 @@ def update_checkpoint_state(
     if last_preserved_timestamp is not None:
         lines.append(f"last_preserved_timestamp: {last_preserved_timestamp!r}")
     write_whole(path, "".join(line + "\n" for line in lines).encode())
+    _written[os.path.abspath(path)] = _identity(path)
+
+
+def is_of_another(checkpoint_dir: str, latest_filename: str | None = None) -> bool:
+    """Whether a process that is not this one wrote the state file of the directory since this one last did."""
+    path = _state_path(checkpoint_dir, latest_filename)
+    own, now = _written.get(os.path.abspath(path)), _identity(path)
+    return own is not None and now is not None and now != own
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    """Changes with every write of the file, as each is a new one; None where it is not there."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns
 
 
 def generate_checkpoint_state_proto(

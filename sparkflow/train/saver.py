@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import glob
 import logging
 import numbers
 import os
-import re
 import shutil
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Sequence
 from typing import Any
 
 from tensorboard.compat.proto.saver_pb2 import SaverDef
@@ -20,9 +18,10 @@ from sparkflow.framework import shapes
 from sparkflow.framework.graph import get_default_graph
 from sparkflow.framework.graph_keys import GraphKeys
 from sparkflow.ops import variables
-from sparkflow.train import checkpoint_state, meta_graph, saver_graph, training_util
+from sparkflow.train import checkpoint_state, meta_graph, saver_files, saver_graph, training_util
+from sparkflow.train.saver_files import remove_checkpoint
 from sparkflow.train.saver_graph import PARTS, Saveable, Saved, SaverNodes
-from sparkflow_runtime.wire import checkpoint, temporaries
+from sparkflow_runtime.wire import checkpoint
 from sparkflow_runtime.wire.checkpoint import INDEX_SUFFIX, Index
 from sparkflow_runtime.wire.errors import InvalidArgumentError, NotFoundError
 
@@ -174,12 +173,12 @@ class Saver:
             raise TypeError(f"'sess' must be a Session; {sess!r}")
         with self._saving:  # from the step's number to the state file: the later save is then the one that it names
             prefix = self._prefix(sess, save_path, global_step)
-            with _marked(f"{prefix}{PARTS}") if self._sharded else contextlib.nullcontext():
+            with saver_files.marked(f"{prefix}{PARTS}") if self._sharded else contextlib.nullcontext():
                 saved = self._save(
                     sess, prefix, latest_filename, meta_graph_suffix, write_meta_graph, write_state, strip_default_attrs
                 )
             if saved is not None and write_state:
-                _remove_left_behind(save_path, latest_filename or "checkpoint")
+                saver_files.remove_left_behind(save_path, latest_filename or "checkpoint")
             return saved
 
     def _save(
@@ -187,6 +186,8 @@ class Saver:
         strip: bool,
     ) -> str | None:  # fmt: skip
         is_new = not self._is_empty and not os.path.isfile(prefix + INDEX_SUFFIX)
+        if state and not self._is_empty and self._is_of_another(prefix, latest, is_new):
+            return prefix
         if not self._is_empty:
             nodes = self._built()
             try:
@@ -198,7 +199,7 @@ class Saver:
             if meta_graph:
                 self.export_meta_graph(f"{prefix}.{meta_graph_suffix}", graph=sess.graph, strip_default_attrs=strip)
             if state and not self._is_empty:
-                self._record(prefix, latest)
+                others = self._record(prefix, latest)
         except Exception:
             if is_new:  # no state file names it: whoever goes on would not know of it
                 self._last_checkpoints = [(p, t) for p, t in self._last_checkpoints if p != prefix]
@@ -206,7 +207,7 @@ class Saver:
                     remove_checkpoint(prefix, meta_graph_suffix=meta_graph_suffix)
             raise
         if state and not self._is_empty:
-            self._remove_old(meta_graph_suffix)
+            self._remove_old(meta_graph_suffix, others)
         return None if self._is_empty else prefix
 
     def _prefix(self, sess: Any, save_path: str, global_step: Any) -> str:
@@ -216,12 +217,25 @@ class Saver:
         step = int(global_step) if counted else training_util.global_step(sess, global_step)
         return f"{save_path}-{step:08d}" if self._pad_step_number else f"{save_path}-{step}"
 
-    def _record(self, prefix: str, latest_filename: str | None) -> None:
+    def _is_of_another(self, prefix: str, latest_filename: str | None, is_new: bool) -> bool:
+        """Whether a process that has overtaken this one saved that checkpoint: it then stays as it is."""
+        other = saver_files.overtaken_by(prefix, saver_files.named_by_another(prefix, latest_filename))
+        if other is None or is_new or prefix in self.last_checkpoints:
+            return False
+        saver_files.tell_overtaken(prefix, other, "is left as the other saved it")
+        return True
+
+    def _record(self, prefix: str, latest_filename: str | None) -> list[str]:
+        """Returns what the state file named until now, where another process wrote it."""
         kept = [(prefix, time.time())]
         if self._max_to_keep:  # a Saver that keeps all names the newest alone: those in the list are removed in turn,
             others = [(p, t) for p, t in self._last_checkpoints if p != prefix]  # if by the Saver of a later run
             self._last_checkpoints = others + kept
             kept = self._last_checkpoints[-self._max_to_keep :]
+        others = saver_files.named_by_another(prefix, latest_filename)
+        if (other := saver_files.overtaken_by(prefix, others)) is not None:
+            saver_files.tell_overtaken(prefix, other, "is not recorded")
+            return others
         checkpoint_state.update_checkpoint_state(
             os.path.dirname(prefix),
             prefix,
@@ -230,14 +244,17 @@ class Saver:
             [t for _, t in kept],
             save_relative_paths=self._relative,
         )
+        return others
 
-    def _remove_old(self, meta_graph_suffix: str) -> None:
-        """The state file no longer names them. One every so many hours stays."""
+    def _remove_old(self, meta_graph_suffix: str, others: Container[str]) -> None:
+        """The state file no longer names them. One every so many hours stays, and those that another process names."""
         most = self._max_to_keep
         if not most:
             return
         old, self._last_checkpoints = self._last_checkpoints[:-most], self._last_checkpoints[-most:]
         for prefix, written in old:
+            if os.path.abspath(prefix) in others:
+                continue
             if written > self._next_kept_time:
                 self._next_kept_time += self._every_hours * 3600
             else:
@@ -330,41 +347,6 @@ class Saver:
                 named = {key: parts if len(parts) > 1 else parts[0] for key, parts in held.items()}
                 self._savers_of_objects[tuple(held)] = Saver(named, reshape=self._reshape, name=f"{self._name}_objects")
         return self._savers_of_objects[tuple(held)]
-
-
-@contextlib.contextmanager
-def _marked(parts: str) -> Iterator[None]:
-    """While this process waits for what tasks save in the folder `parts`, a file beside it says so."""
-    mark = temporaries.temporary(parts)
-    with contextlib.suppress(OSError):  # whatever is wrong with the directory, the save says it
-        os.makedirs(os.path.dirname(mark) or ".", exist_ok=True)
-        with open(mark, "xb"):
-            pass
-    try:
-        yield
-    finally:
-        with contextlib.suppress(OSError):
-            os.remove(mark)
-
-
-def _remove_left_behind(save_path: str, latest_filename: str) -> None:
-    """What a process that was killed as it saved to that path has left, behind a save that was just recorded."""
-    directory, base = os.path.split(save_path)
-    numbered = rf"{re.escape(base)}(-\d+)?({PARTS}({temporaries.MARK}.*)?|\..*{temporaries.MARK}.*)"
-    names = re.compile(rf"{numbered}|{re.escape(latest_filename)}{temporaries.MARK}.*")
-    now = os.stat(os.path.join(directory, latest_filename)).st_mtime
-    temporaries.remove_abandoned(directory or ".", names, PARTS, now)
-
-
-def remove_checkpoint(
-    checkpoint_prefix: str, checkpoint_format_version: int = 2, meta_graph_suffix: str = "meta"
-) -> None:
-    """Remove its files: the index first, so that no half of it counts as a checkpoint."""
-    stem = glob.escape(checkpoint_prefix)
-    whole = [checkpoint_prefix + INDEX_SUFFIX, f"{checkpoint_prefix}.{meta_graph_suffix}"]
-    for path in [*whole, *glob.glob(stem + ".data-*"), *glob.glob(stem + INDEX_SUFFIX + ".tmp-*")]:
-        if os.path.exists(path):
-            os.remove(path)
 
 
 def _check(found: Sequence[Saved], index: Index, prefix: str, reshape: bool) -> None:
