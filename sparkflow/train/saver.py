@@ -229,8 +229,8 @@ class Saver:
         """Returns what the state file named until now, where another process wrote it."""
         kept = [(prefix, time.time())]
         if self._max_to_keep:  # a Saver that keeps all names the newest alone: those in the list are removed in turn,
-            others = [(p, t) for p, t in self._last_checkpoints if p != prefix]  # if by the Saver of a later run
-            self._last_checkpoints = others + kept
+            before = [(p, t) for p, t in self._last_checkpoints if p != prefix]  # if by the Saver of a later run
+            self._last_checkpoints = before + kept
             kept = self._last_checkpoints[-self._max_to_keep :]
         others = saver_files.named_by_another(prefix, latest_filename)
         if (other := saver_files.overtaken_by(prefix, others)) is not None:
