@@ -97,7 +97,11 @@ class Source(Uncached):
             return dtypes.int64
         found = _dtype_of(self.leaf)
         if found is None:
-            raise self._refusal("which has no dtype; convert it first (for example to a number, a string or a list)")
+            fields = self.leaf if pa.types.is_struct(self.leaf) and self.leaf.num_fields else None
+            what = f"make columns of its fields that you need, such as of {fields.field(0).name!r}" if fields else None
+            raise self._refusal(
+                f"which has no dtype; {what or 'convert it first (for example to a number, a string or a list)'}"
+            )
         if column.cast is not None and (found is dtypes.string or not _is_number(column.cast)):
             raise self._refusal(f"which cannot be cast to {column.cast.name}; numbers can, to numbers")
         return found if column.cast is None else column.cast

@@ -87,7 +87,9 @@ def resolve(
     """
     target = None if label is None else asked([label])[0]
     if features is None:
-        features = [name for name in schema.names if target is None or name != target.column.name]
+        names = [name for name in schema.names if target is None or name != target.column.name]
+        check_names(schema.names, names)
+        features = names
     wanted = asked(features)
     if not wanted:
         raise InvalidArgumentError("There is no feature column: name at least one in `features`")
@@ -125,7 +127,11 @@ def check_names(names: Iterable[str], wanted: Iterable[str], what: str = "Column
     counts = Counter(iter(names))  # a mapping would be taken for counts
     for name in wanted:
         if not counts[name]:
-            raise InvalidArgumentError(f"{what} {name!r} is missing; the table has {', '.join(map(repr, counts))}")
+            whole = name.partition(".")[0]
+            field = f". Where it is a field of {whole!r}, make it a column first" if counts[whole] else ""
+            raise InvalidArgumentError(
+                f"{what} {name!r} is missing; the table has {', '.join(map(repr, counts))}{field}"
+            )
         if counts[name] > 1:
             raise InvalidArgumentError(
                 f"{what} {name!r} is there {counts[name]} times: give the columns different names"

@@ -282,6 +282,7 @@ REFUSED: list[tuple[pa.DataType, Any, Any, str]] = [
     (pa.list_(pa.float64()), [[1], [], [3, 0.5]], {"cast": tf.int8, "kind": "sparse"}, "int8 at row 2 of its"),
     (pa.int32(), [None], {"default": "x"}, "its default 'x' is no int32"),
     (pa.map_(pa.string(), pa.int32()), [[("a", 1)]], {}, "has type map.*, which has no dtype; convert it first"),
+    (pa.struct({"a": pa.int32()}), [{"a": 1}], {}, "has no dtype; make columns of its fields that you need, .* 'a'"),
     (VECTOR, [DENSE], {}, "has type ML vector, of any length: say how long it is"),
     (VECTOR, [DENSE], {"shape": [4]}, r"a vector of size 3 at row 0 of its partition, and its shape is \[4\]"),
     (VECTOR, [DENSE, None], {"shape": [3]}, "'c' .*is null at row 1"),
@@ -368,6 +369,10 @@ def test_names() -> None:
         resolve(schema, [Column("l", kind="sparse"), "l/length"], None)
     with pytest.raises(tf.errors.InvalidArgumentError, match="'x' is named 2 times among the features"):
         resolve(schema, ["x", Column("x")], None)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="'x' is there 2 times: give the columns different names"):
+        resolve(pa.schema([("x", pa.int32())] * 2), None, None)
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"'x\.a' is missing; .*Where it is a field of 'x', make"):
+        resolve(schema, ["x.a"], None)
     found = resolve(schema, {"x": tf.float32, "l": Column("", shape=[1])}, Column("l/length", cast=tf.float32))
     assert found.features == {"x": tf.float32, "l": tf.int64} and found.label_dtype == tf.float32
 
