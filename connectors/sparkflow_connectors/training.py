@@ -15,7 +15,7 @@ from functools import cached_property
 from typing import Any
 
 import sparkflow as tf
-from sparkflow_connectors import own_end
+from sparkflow_connectors import not_finite, own_end
 from sparkflow_connectors.asked import END, SAVE, Asked
 from sparkflow_connectors.best import BEST, why_none
 from sparkflow_connectors.control import TaskControl
@@ -64,6 +64,7 @@ class Trainer:
             self._evaluation = evaluation_graph(job, rank, cluster, self.parts.graph)
         self._eval_session: Any = None
         self._target, self._checkpoint, self._examples, self._train_s = target, checkpoint, 0, 0.0
+        self._floats = not_finite.floats(job.layout, self.parts.queue.taken)
         self._saver: Any = None
         self._best_saver: Any = None
         self._writer: Any = None
@@ -239,13 +240,17 @@ class Trainer:
         if kind is Kind.REST:
             rows = feed[parts.queue.batch_rows] = (self._feeder.rows or 0) - (self.step - 1) * job.batch_size
         summarise = self.chief and (self.step - 1) % job.summary_steps == 0
-        fetches = [parts.train_op, parts.spec.loss] + ([parts.loss_summary, parts.global_step] if summarise else [])
+        fetches = [parts.train_op, parts.spec.loss, self._floats]
+        fetches += [parts.loss_summary, parts.global_step] if summarise else []
         try:
-            _, loss, *summary = session.run(fetches, feed)
+            _, loss, floats, *summary = session.run(fetches, feed)
         except OutOfRangeError:
             if self._feeder.error is not None:
                 raise self._feeder.error from None
             raise
+        if not math.isfinite(loss):
+            why = not_finite.why(job.layout, floats)
+            raise InvalidArgumentError(f"The loss is {loss} at epoch {self.epoch + 1}, step {self.step}: {why}")
         self._after_step(float(loss), rows, summary, raw)
 
     def _end_first_epoch(self, raw: Any) -> None:
@@ -263,11 +268,6 @@ class Trainer:
         feeder.epoch_over(self._pace.steps or 0)
 
     def _after_step(self, loss: float, rows: int, summary: list[Any], raw: Any) -> None:
-        if not math.isfinite(loss):
-            raise InvalidArgumentError(
-                f"The loss is {loss} at epoch {self.epoch + 1}, step {self.step}: lower the learning rate or "
-                "check the features"
-            )
         self._examples += rows
         self._last_loss = loss
         if summary:
