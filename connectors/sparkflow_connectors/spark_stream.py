@@ -11,7 +11,6 @@ no full batch for each worker is passed over under "drop".
 from __future__ import annotations
 
 import contextlib
-import json
 import logging
 import os
 from collections.abc import Callable, Mapping
@@ -22,7 +21,6 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
-from sparkflow_connectors.column_types import Source
 from sparkflow_connectors.directory import locked
 from sparkflow_connectors.job import Job
 from sparkflow_connectors.launch import trained
@@ -32,11 +30,10 @@ from sparkflow_connectors.pace import NO_FULL_BATCH
 from sparkflow_connectors.packing import quoted
 from sparkflow_connectors.schema import Columns
 from sparkflow_connectors.spark_errors import unread
-from sparkflow_runtime.wire import dtypes
+from sparkflow_connectors.stream_columns import forget, note
 from sparkflow_runtime.wire.errors import FailedPreconditionError, InvalidArgumentError, UnimplementedError
 
 _NOTES = "stream"  # Spark's own notes of the stream, in the checkpoint directory
-_COLUMNS = "columns.json"  # among them: what the stream reads
 _MOST_FILES = 3
 # What follows from the stream; and there is no best of epochs that were judged by different rows.
 _NOT_GIVEN = ("epochs", "begin_epoch", "any_rows", "validation", "patience")
@@ -93,51 +90,6 @@ def _check_notes(checkpoint_dir: str, notes: str) -> None:
             "%s has no checkpoint, and its stream has %d micro-batches behind it: the model begins anew, without their "
             "rows. Remove %s to train on them again", checkpoint_dir, max(done) + 1, notes
         )  # fmt: skip
-
-
-def _reads(columns: Columns) -> dict[str, dict[str, str]]:
-    """What each column is to a model, by name: what a stream that goes on must find again. Numbers may be of another
-    dtype, as wider ones."""
-    label = {} if columns.label is None else {columns.label: columns.read[columns.label]}
-    kinds = {"features": columns.sources, "label": label}
-    return {kind: {name: _read_as(source) for name, source in found.items()} for kind, found in kinds.items()}
-
-
-def _read_as(source: Source) -> str:
-    column = source.column
-    if column.vocabulary is not None:
-        what = "places in a vocabulary"
-    elif column.hash_buckets:
-        what = f"hashes modulo {column.hash_buckets}"
-    else:
-        what = "strings" if source.dtype is dtypes.string else source.unit or "numbers"
-    shape = list(source.tensors[source.name].shape)
-    return f"{what}, {column.kind} {shape}" if shape else what
-
-
-def _note_columns(checkpoint_dir: str, notes: str, columns: Columns) -> bool:
-    """Write down what a stream reads, that begins; whether one does. Raises FailedPreconditionError where one goes on
-    that has read other columns, or these otherwise: that would be another model, in variables of the same names."""
-    path, now = os.path.join(notes, _COLUMNS), _reads(columns)
-    with contextlib.suppress(FileNotFoundError), open(path, encoding="utf-8") as file:
-        before = json.load(file)
-        for kind, found in now.items():
-            had = before.get(kind, {})
-            for name in [*had, *found]:
-                if had.get(name) != found.get(name):
-                    was, is_now = (f"as {it[name]}" if name in it else "not at all" for it in (had, found))
-                    raise FailedPreconditionError(
-                        f"{checkpoint_dir} holds a stream's training that read column {name!r} ({kind}) {was}, and "
-                        f"this stream reads it {is_now}. Give another checkpoint_dir; a model function can begin with "
-                        f"those variables by tf.train.init_from_checkpoint. Where it is the same model, remove {path}"
-                    )
-        return False
-    os.makedirs(notes, exist_ok=True)
-    unfinished = f"{path}.{os.getpid()}"
-    with open(unfinished, "w", encoding="utf-8") as file:
-        json.dump(now, file, indent=1)
-    os.replace(unfinished, path)
-    return True
 
 
 def _with_files(error: InvalidArgumentError, batch: DataFrame, columns: Columns) -> InvalidArgumentError:
@@ -231,7 +183,7 @@ def stream(
     with locked(job.checkpoint_dir):  # before Spark writes its notes there
         _check_notes(job.checkpoint_dir, notes)
         found.model = trained(job)
-        begins = _note_columns(job.checkpoint_dir, notes, job.columns)
+        begins = note(job.checkpoint_dir, notes, job.columns)
     if _numbers(notes, "offsets"):
         found._goes_on = (
             f"The stream goes on from {notes}, which Spark wrote for the source of the stream that began there. Where "
@@ -241,8 +193,7 @@ def stream(
         found.query = writer.start()
     except Exception:
         if begins:
-            with contextlib.suppress(OSError):
-                os.unlink(os.path.join(notes, _COLUMNS))
+            forget(notes)
         for folder in (notes, job.checkpoint_dir) if made else ():
             with contextlib.suppress(OSError):
                 os.rmdir(folder)
