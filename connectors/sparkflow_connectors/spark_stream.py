@@ -31,6 +31,7 @@ from sparkflow_connectors.packing import quoted
 from sparkflow_connectors.schema import Columns
 from sparkflow_connectors.spark_errors import unread
 from sparkflow_connectors.stream_columns import forget, note
+from sparkflow_connectors.stream_files import check_there
 from sparkflow_runtime.wire.errors import FailedPreconditionError, InvalidArgumentError, UnimplementedError
 
 _NOTES = "stream"  # Spark's own notes of the stream, in the checkpoint directory
@@ -160,7 +161,10 @@ def stream(
 
     def each(batch: DataFrame, number: int) -> None:
         try:
-            if saved_epoch(job.checkpoint_dir) > number or batch.isEmpty():
+            if saved_epoch(job.checkpoint_dir) > number:
+                return
+            check_there(batch.sparkSession, notes, number)
+            if batch.isEmpty():
                 return
             position = {"begin_epoch": number, "epochs": number + 1, "validation": 0.0, "any_rows": True}
             model = train(batch, **position, **options)

@@ -201,6 +201,26 @@ def test_a_file_without_the_column_is_named(clusters: Any, tmp_path: Path, none_
     none_left()
 
 
+def test_a_file_that_is_gone_is_named(clusters: Any, tmp_path: Path, none_left: Any) -> None:
+    """Spark would read what is left of the micro-batch. The name has what URLs have other signs for."""
+    table, aside = tmp_path / "table", tmp_path / "aside"
+    write(table, 0)
+    later = table / "é 1%.parquet"
+    pq.write_table(pa.table({"row": np.arange(1, ROWS, FILES)}), later)
+    os.utime(later, (1 << 31, 1 << 31))  # Spark takes the oldest first
+    stream = streamed(clusters, tmp_path, tmp_path / "notes", [], on_model=lambda model: later.rename(aside))
+    with pytest.raises(
+        tf.errors.NotFoundError, match=r"micro-batch 1: of its files 1 are gone .*\.parquet\), and their"
+    ):
+        stream.awaitTermination()
+    assert uses(stream.model).sum() == 300
+    aside.rename(later)
+    again = streamed(clusters, tmp_path, tmp_path / "notes", [])
+    again.awaitTermination()
+    assert uses(again.model).tolist() == [1, 1, 0] * (ROWS // FILES)
+    none_left()
+
+
 def test_a_stream_goes_on_with_the_columns_it_began_with(clusters: Any, tmp_path: Path) -> None:
     """Other ones would be another model, in variables of the same names."""
 
