@@ -15,7 +15,8 @@ import numpy as np
 from sparkflow_runtime.master.passes.contexts import OUTSIDE, Context
 from sparkflow_runtime.master.passes.dependencies import may_be_variables
 from sparkflow_runtime.master.passes.fold import constant_op
-from sparkflow_runtime.master.passes.symbols import BROADCAST, Symbols
+from sparkflow_runtime.master.passes.shape_rules import factors, product
+from sparkflow_runtime.master.passes.symbols import BROADCAST
 from sparkflow_runtime.master.passes.view import Op, View, producer
 from sparkflow_runtime.wire.dtypes import DType
 
@@ -195,7 +196,7 @@ def _succeeds(inner: Op, scene: Scene) -> bool:
     if inner.control:
         return False
     given, made = scene.shapes.of(inner.data[0]), scene.shapes.of(inner.name)
-    if given is not None and made is not None and _sizes(given) == _sizes(made):
+    if given is not None and made is not None and product(given) == product(made):
         return True
     wanted = scene.constant(inner.data[1]) if inner.op == "Reshape" else None
     if wanted is None:
@@ -203,12 +204,7 @@ def _succeeds(inner: Op, scene: Scene) -> bool:
     if (wanted == -1).sum() != 1:
         return False
     rest = math.prod(wanted[wanted != -1].tolist())
-    return rest > 0 and _sizes(given or ())[0] % rest == 0
-
-
-def _sizes(shape: Symbols) -> tuple[int, list[str]]:
-    """(the product of the sizes that are known, the names of the others)"""
-    return math.prod(d for d in shape if isinstance(d, int)), sorted(d for d in shape if isinstance(d, str))
+    return rest > 0 and product(given or ())[0] % rest == 0
 
 
 def _asks_for_its_shape(op: Op, scene: Scene) -> bool:
@@ -313,6 +309,34 @@ def _padded_by_nothing(op: Op, scene: Scene) -> str | None:
 
 
 # ---------------------------------------------------------------------- cheaper
+
+
+@rule("RealDiv")
+def _mean_of_so_many(op: Op, scene: Scene) -> None:
+    """The gradient of a mean is divided by Size(x) // max(Size(y), 1): a number where x has the unknown sizes of y. So
+    has what is divided, which is empty where one of them is 0."""
+    steps, edge = list[Op](), op.data[1]
+    for kind in ("Cast", "FloorDiv"):
+        inner = scene.op(edge)
+        if inner is None or inner.op != kind or inner.control:
+            return
+        steps.append(inner)
+        edge = inner.data[0]
+    most = scene.op(steps[1].data[1])
+    at_least_one = most is not None and most.op == "Maximum" and scene.constant(most.data[1])
+    if most is None or at_least_one is None or at_least_one is False or at_least_one.tolist() != 1:
+        return
+    sizes = [scene.shapes.content(e) for e in (edge, most.data[0])]
+    shape = scene.shapes.of(op.data[0])
+    if scene.inside or shape is None or any(not isinstance(n, (int, str)) for n in sizes):
+        return
+    (number, names), (each, same) = (factors(n) for n in sizes if isinstance(n, (int, str)))
+    if names != same or not each or number % each or not set(names) <= set(product(shape)[1]):
+        return
+    name = f"{op.name}/count"
+    if name not in scene.view.ops:
+        scene.new[name] = constant_op(name, np.array(number // each, steps[0].attr("DstT").np), op)
+        op.data = [op.data[0], name]
 
 
 @rule("RealDiv")

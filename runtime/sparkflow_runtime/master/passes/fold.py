@@ -11,7 +11,8 @@ import numpy as np
 
 from sparkflow_runtime.kernels.registry import Node
 from sparkflow_runtime.master.passes.contexts import OUTSIDE, Context
-from sparkflow_runtime.master.passes.symbols import Shapes, repeated_axes, words
+from sparkflow_runtime.master.passes.shape_rules import repeated_axes
+from sparkflow_runtime.master.passes.symbols import Shapes, words
 from sparkflow_runtime.master.passes.view import Op, View, producer
 from sparkflow_runtime.wire.attrs import encode, kernel_attrs
 from sparkflow_runtime.wire.dtypes import as_dtype
@@ -174,11 +175,9 @@ def _put_in(view: View, multi: dict[str, str], added: dict[str, list[Op]]) -> No
 def _by_shapes(op: Op, view: View, shapes: Shapes) -> list[Any] | None:
     """The outputs of an op that only looks at shapes, where these are known."""
     if op.op == "BroadcastGradientArgs":
-        asked = [view.ops.get(e) for e in op.data]
-        if all(a is not None and a.op == "Shape" and a.name not in view.feeds for a in asked):
-            axes = repeated_axes(*(shapes.of(a.data[0]) for a in asked if a is not None))
-            return None if axes is None else [np.array(a, op.attr("T", as_dtype("int32")).np) for a in axes]
-        return None
+        held = [shapes.content(e) for e in op.data]
+        axes = repeated_axes(*(sizes if isinstance(sizes, tuple) else None for sizes in held))
+        return None if axes is None else [np.array(a, op.attr("T", as_dtype("int32")).np) for a in axes]
     found = [shapes.of(e) for e in op.data]
     if op.op == "Rank":
         return None if found[0] is None else [np.array(len(found[0]), np.int32)]
