@@ -21,14 +21,12 @@ from sparkflow_runtime.master.passes import Report, Settings
 from sparkflow_runtime.memory import keep_freed_memory, limit_bytes
 from sparkflow_runtime.partial import PartialRun
 from sparkflow_runtime.threads import inter_op
-from sparkflow_runtime.wire.devices import DeviceSpec
+from sparkflow_runtime.wire.devices import LOCAL_TASK, DeviceSpec
 from sparkflow_runtime.wire.errors import CancelledError, OpError
 from sparkflow_runtime.wire.protos import ConfigProto, GraphDef, NodeDef, RunMetadata, RunOptions
 from sparkflow_runtime.wire.sessions import new_session
 from sparkflow_runtime.wire.sizes import UNKNOWN_SIZE
 from sparkflow_runtime.worker.worker import Worker
-
-LOCAL_TASK = "/job:localhost/replica:0/task:0"
 
 
 class DeviceAttributes(NamedTuple):

@@ -14,7 +14,7 @@ from sparkflow_runtime.session import RuntimeSession
 from sparkflow_runtime.wire.attrs import Shape
 from sparkflow_runtime.wire.cluster import ClusterSpec
 from sparkflow_runtime.wire.dtypes import float32
-from sparkflow_runtime.wire.errors import InvalidArgumentError
+from sparkflow_runtime.wire.errors import InternalError
 
 PS, WORKER = "/job:ps/task:0", "/job:worker/task:0"
 
@@ -72,7 +72,7 @@ def test_a_dead_value_from_another_task_cannot_be_fetched(session: RuntimeSessio
     session.run({}, [], ["init"])
     assert float(session.run({"p:0": np.bool_(False)}, ["mul:0"], [])[0]) == 10
     for fetch in ("mul:0", "value:0"):
-        with pytest.raises(InvalidArgumentError, match=f"Fetch '{fetch}' does not have a value"):
+        with pytest.raises(InternalError, match=f"Fetch '{fetch}' does not have a value"):
             session.run({"p:0": np.bool_(True)}, [fetch], [])
 
 

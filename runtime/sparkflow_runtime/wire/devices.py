@@ -12,6 +12,8 @@ _PART = re.compile(
     r"job:([A-Za-z_][\w.-]*)|(replica|task):(\d+|\*)|device:([A-Za-z]\w*):(\d+|\*)|(?i:(cpu|gpu))(?::(\d+|\*))?"
 )  # between strokes, any number of which may stand, as in TensorFlow: "cpu:0" and "/job:ps//GPU" are device names too
 
+LOCAL_TASK = "/job:localhost/replica:0/task:0"  # of a session that runs in its own process, without a server
+
 
 @dataclass(frozen=True)
 class DeviceSpec:

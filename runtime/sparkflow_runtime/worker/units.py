@@ -18,7 +18,7 @@ from sparkflow_runtime.kernels.parallel import blas_alone
 from sparkflow_runtime.resources.variables import Variable
 from sparkflow_runtime.wire.control_flow import DEAD
 from sparkflow_runtime.wire.edges import parse
-from sparkflow_runtime.wire.errors import InvalidArgumentError
+from sparkflow_runtime.wire.errors import InternalError, InvalidArgumentError, OpError
 from sparkflow_runtime.wire.protos import NodeDef
 from sparkflow_runtime.worker.codegen import Segment, read
 from sparkflow_runtime.worker.tracing import Recorder
@@ -160,6 +160,7 @@ class Plan:
     order: list[int] | None  # units in order when all waits of the plan can be tried, and it talks to nobody
     names: list[str] = field(default_factory=list)  # of the fetches
     stop: int | None = None  # the slot of the list that ends native loops when something is in it
+    is_served: bool = False  # a server's, not of a session in the same process
     recorder: Recorder | None = None  # of a traced plan: its step stats are the last value that collect returns
     takes_long: bool = False  # as its last steps did
     _took_long: bool = False  # as its last step did
@@ -246,13 +247,15 @@ class Plan:
     def _take_own(self) -> Callable[[list[Any]], Iterable[Any]] | None:
         return None if any(copy for _, _, copy in self.fetches) else self._take
 
-    def _dead_fetch(self, index: int) -> InvalidArgumentError:
+    def _dead_fetch(self, index: int) -> OpError:
+        """Of the class that TensorFlow gives it, which differs."""
         name = self.names[index]
         node = self.nodes.get(parse(name)[0])
         if node is not None and node.op == "_ToHost":  # of what was asked for, on a GPU
             name = node.input[0]
             node = self.nodes.get(parse(name)[0])
-        return InvalidArgumentError(
+        kind = InternalError if self.is_served else InvalidArgumentError
+        return kind(
             node,
             None,
             f"Fetch {name!r} does not have a value: it is in a branch that was not taken. Fetch what merges the "

@@ -13,6 +13,7 @@ from sparkflow_runtime.kernels.registry import Kernel, Node
 from sparkflow_runtime.resources.manager import ResourceManager
 from sparkflow_runtime.wire.bundles import Bundle
 from sparkflow_runtime.wire.collector import paused
+from sparkflow_runtime.wire.devices import LOCAL_TASK
 from sparkflow_runtime.wire.edges import data_inputs
 from sparkflow_runtime.wire.errors import AbortedError, CancelledError, NotFoundError, OpError
 from sparkflow_runtime.wire.protos import GraphDef, NodeDef
@@ -88,7 +89,7 @@ class Worker:
         lanes = self._lanes if recorder is None else one_lane  # of a trace each call is a span of its own
         with paused():
             plan = compile_any(graph, feeds, fetches, binder, self.native_loops, recorder is None, lanes)
-        plan.recorder = recorder
+        plan.recorder, plan.is_served = recorder, self.name != LOCAL_TASK
         with self._lock:
             if session in self._ended or self.resets != resets:  # while its part was compiled
                 self._forget_functions(session)
