@@ -66,7 +66,18 @@ def _asked_for(client: Client) -> tuple[int | None, int]:
         return None, 0
     statuses = [getattr(worker, "status", None) for worker in made.values()]
     over = sum(getattr(status, "name", status) in _OVER for status in statuses)
+    least = _least(cluster)
+    if least > len(plan):  # it looks once a second, and asks for them then
+        return least, least
     return len(plan) - over, len(made) - over
+
+
+def _least(cluster: Any) -> int:
+    """How many workers adaptive scaling always leaves."""
+    adaptive = getattr(cluster, "_adaptive", None)
+    if adaptive is None or getattr(adaptive, "state", "running") == "stopped":
+        return 0
+    return int(getattr(adaptive, "minimum", 0))
 
 
 def _too_few(client: Client, workers: int, threads: int, there: str) -> str:

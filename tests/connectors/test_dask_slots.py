@@ -289,3 +289,13 @@ def test_workers_that_the_cluster_was_asked_for_are_waited_for(monkeypatch: pyte
         _check(monkeypatch, [[1]], plan={0, 1}, workers=RUNS)
     with pytest.raises(FailedPreconditionError, match=r"for 0 s the Dask cluster has had no worker"):
         _check(monkeypatch, [[]])
+
+
+def test_workers_that_adaptive_scaling_always_leaves_are_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`cluster.adapt(minimum=2)` a moment before, which asks for them within a second; by then none is in its plan."""
+    monkeypatch.setattr(dask_threads, "_UNMADE_S", 0.0)
+    adapted = SimpleNamespace(minimum=2, state="running")
+    assert _check(monkeypatch, [[], [1], [1, 1]], plan=set(), workers={}, _adaptive=adapted) == 3
+    adapted.state = "stopped"
+    with pytest.raises(InvalidArgumentError, match=r"has no worker now\. With adaptive"):
+        _check(monkeypatch, [[], [1, 1]], plan=set(), workers={}, _adaptive=adapted)
