@@ -57,6 +57,18 @@ _KNOWN = {
     "path", "paths", "recordtype", "codec", "onerror", "samplesize", "partitionby", "partitionoverwritemode",
     "writelocality",
 }  # fmt: skip
+# What Spark's own sources call otherwise.
+_INSTEAD = {
+    "compression": "the codec is named by codec",
+    "pathglobfilter": "give a pattern as the path, such as load('folder/*.tfrecord')",
+    "recursivefilelookup": "a folder is read with all folders in it",
+    "ignorecorruptfiles": "onError=skip leaves out what is damaged",
+    "ignoremissingfiles": "give a pattern as the path, of the files that are there",
+    "mode": "onError=skip leaves out what is damaged",
+    "mergeschema": "sampleSize=0 looks for columns in all records",
+    "inferschema": "columns are inferred where no schema is beside the records, from sampleSize of them",
+    "maxrecordsperfile": "each task writes a file: repartition the DataFrame before",
+}  # fmt: skip
 _LOGGING = "spark.sql.pyspark.worker.logging.enabled"
 _OVERWRITE_MODE = "spark.sql.sources.partitionOverwriteMode"
 
@@ -146,9 +158,10 @@ class TFRecordSource(DataSource):
             )
         unknown = sorted(given.keys() - _KNOWN)
         if unknown:
+            instead = f". Instead, {_INSTEAD[unknown[0]]}" if unknown[0] in _INSTEAD else ""
             raise InvalidArgumentError(
                 f"tfrecord: option {unknown[0]!r} is unknown; there are recordType, codec, onError, sampleSize, "
-                "partitionBy and partitionOverwriteMode"
+                f"partitionBy and partitionOverwriteMode{instead}"
             )
         if given.get("writelocality", "distributed") != "distributed":
             raise InvalidArgumentError(

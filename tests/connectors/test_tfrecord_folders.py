@@ -252,6 +252,19 @@ def test_options_as_messages_spell_them(tmp_path: Path) -> None:
     assert found.simpleString() == "struct<x:bigint,y:bigint>"
 
 
+@pytest.mark.parametrize(
+    ("option", "instead"),
+    [("compression", r"\. Instead, the codec is named by codec$"), ("mergeSchema", "sampleSize=0"), ("x", "Mode$")],
+)
+def test_options_of_other_sources(option: str, instead: str) -> None:
+    from sparkflow_connectors.spark_tfrecord import TFRecordSource
+
+    with pytest.raises(
+        tf.errors.InvalidArgumentError, match=f"option '{option.lower()}' is unknown; there .*{instead}"
+    ):
+        TFRecordSource({"path": "folder", option: "1"}).schema()
+
+
 def test_one_column_is_named_without_a_list(tmp_path: Path) -> None:
     """Its letters are no columns, though each may be one."""
     there = pa.table({"day": [1, 2], "d": [3, 4], "a": [5, 6], "y": [7, 8]})
