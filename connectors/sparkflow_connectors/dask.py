@@ -37,7 +37,7 @@ from sparkflow_connectors.dask_partitions import (
     row_counts,
     split,
 )
-from sparkflow_connectors.dask_schema import arrow_schema, check_frame
+from sparkflow_connectors.dask_schema import arrow_schema, check_frame, check_values, strings_told
 from sparkflow_connectors.dask_slots import (
     Liveness,
     Slots,
@@ -60,7 +60,7 @@ from sparkflow_connectors.rows import frame_pieces, with_types
 from sparkflow_connectors.saved import load_model
 from sparkflow_connectors.schema import check_names, check_partitioning, resolve, unsortable
 from sparkflow_connectors.unshipped import not_in_dask
-from sparkflow_connectors.variable_tables import Rows, tables_of, write
+from sparkflow_connectors.variable_tables import VALUE, Rows, tables_of, write
 from sparkflow_connectors.worker_process import run_child
 from sparkflow_runtime.transport.addresses import in_url, towards
 from sparkflow_runtime.wire.errors import InvalidArgumentError, UnavailableError
@@ -94,8 +94,9 @@ def train(
     worker's rows. client: the cluster's (the default one). options: the fields of Job.
     """
     schema = arrow_schema(ddf)
-    columns = resolve(schema, features, label)
-    job = job_of(model_fn, columns, checkpoint_dir, options)
+    with strings_told(ddf):
+        columns = resolve(schema, features, label)
+        job = job_of(model_fn, columns, checkpoint_dir, options)
     if not isinstance(client, Client | None):
         raise InvalidArgumentError(f"client must be a distributed.Client, got {client!r}; Client(address) makes one")
     if partition_by is not None:
@@ -307,7 +308,8 @@ def transform(model: Model, ddf: Any) -> Any:
     check_frame(ddf)
     model.check_names(ddf.columns)
     schema = arrow_schema(ddf, list(model.columns.sources))
-    model.columns_of(with_types(schema.empty_table(), model.columns).schema)
+    with strings_told(ddf):
+        model.columns_of(with_types(schema.empty_table(), model.columns).schema)
     fields = model.output_fields()
     meta = ddf._meta.assign(**{f.name: pd.Series(dtype=f.type.to_pandas_dtype()) for f in fields})
     scored = ddf.map_partitions(partial(_scored, model, list(ddf.columns)), meta=meta)
@@ -353,7 +355,8 @@ def write_variables(
     """Dask DataFrames as a checkpoint of variables, see variable_tables.py; computed and written by this process."""
     for _, ddf in tables_of(tables):
         check_frame(ddf)
-    return write(path, {name: as_table(ddf.compute()) for name, ddf in tables_of(tables)}, base, dtypes)
+    found = {name: as_table(ddf.compute()) for name, ddf in tables_of(tables)}
+    return write(path, {name: check_values(name, table, VALUE, dtypes) for name, table in found.items()}, base, dtypes)
 
 
 __all__ = [

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import islice
 from typing import Any
 
@@ -14,10 +16,12 @@ import pyarrow as pa
 from dask.dataframe import DataFrame
 from dask.dataframe.utils import UNKNOWN_CATEGORIES
 
+from sparkflow_connectors.column_types import is_text
 from sparkflow_connectors.rows import native, table_of
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
 _LOOK_AT_ROWS = 20
+_OF_OBJECT = re.compile(r"\[\s*([-+.\d'\"\[\]]|nan|inf)|array\(|\{['\"\d}]")  # but not [CLS], {a}, (x)
 
 
 def arrow_schema(ddf: Any, names: Sequence[str] | None = None) -> pa.Schema:
@@ -117,3 +121,34 @@ def said_of_partition(error: BaseException, columns: Iterable[str]) -> BaseExcep
     )
     found.__cause__ = error
     return found
+
+
+@contextmanager
+def strings_told(ddf: Any) -> Iterator[None]:
+    """An error about a column of strings says so where Dask has made them of lists."""
+    try:
+        yield
+    except InvalidArgumentError as error:
+        names = [name for name in ddf.columns if f"Column {name!r} has type " in error.message]
+        if names and pd.api.types.is_string_dtype(ddf.dtypes[names[0]]):
+            texts = _first_rows(ddf[names])[names[0]].dropna().tolist()
+            if texts and _OF_OBJECT.match(texts[0]):
+                raise InvalidArgumentError(f"{error.message}. {_as_strings(texts[0])}") from None
+        raise
+
+
+def check_values(name: str, table: pa.Table, value: str, dtypes: Mapping[str, Any] | None) -> pa.Table:
+    """The table of a variable; a string variable is asked for by `dtypes` where its texts look like lists. Raises
+    InvalidArgumentError."""
+    if value in table.schema.names and is_text(table.schema.field(value).type):
+        text = next((text for text in islice(table[value], _LOOK_AT_ROWS) if text.is_valid), None)
+        if text is not None and name not in (dtypes or {}) and _OF_OBJECT.match(text.as_py()):
+            raise InvalidArgumentError(f"Variable {name!r}: column {value!r} has strings. {_as_strings(text.as_py())}")
+    return table
+
+
+def _as_strings(text: str) -> str:
+    return (
+        f"Dask has made strings of its objects, such as {text[:40]!r}: call "
+        'dask.config.set({"dataframe.convert-string": False}) before the DataFrame is made'
+    )

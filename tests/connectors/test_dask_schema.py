@@ -8,6 +8,7 @@ from typing import Any
 
 import dask
 import dask.dataframe as dd
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
@@ -103,3 +104,35 @@ def test_a_table_of_nothing_but_none_is_scored(tmp_path: Path) -> None:
     with dask.config.set({"dataframe.convert-string": False, "scheduler": "synchronous"}):
         scored = model.transform(dd.from_pandas(frame, npartitions=2)).compute()
     assert scored[["length", "sum"]].to_numpy().tolist() == [[4.0, 1.0]] * 3
+
+
+def lists(convert: bool, *values: Any) -> Any:
+    with dask.config.set({"dataframe.convert-string": convert}):
+        return dd.from_pandas(pd.DataFrame({"row": range(len(values)), "value": values}), npartitions=1)
+
+
+@pytest.mark.parametrize("value", [[1.0, 2.0], [], ["a"], [[1]], np.ones(2), {"a": 1}, [float("nan")]], ids=str)
+def test_strings_that_dask_made_of_objects(value: Any, tmp_path: Path) -> None:
+    """A training would be told of a vocabulary, and a variable of strings would be written."""
+    made = "Dask has made strings of its objects, such as .*convert-string"
+    with pytest.raises(tf.errors.InvalidArgumentError, match=f"'value' has type .*string.*{made}"):
+        tf.dask.train(
+            lists(True, value), lambda features, labels, mode: None, label=None, checkpoint_dir=str(tmp_path / "out")
+        )
+    with pytest.raises(tf.errors.InvalidArgumentError, match=f"Variable 'v': column 'value' has strings.*{made}"):
+        tf.dask.write_variables(tmp_path / "v", {"v": lists(True, None, value)})
+    assert not list(tmp_path.iterdir())
+
+
+def test_strings_that_are_strings(tmp_path: Path) -> None:
+    for number, words in enumerate((["[PAD]", "a"], ["b", "[1"], ["(a", "{x}"])):
+        path = tf.dask.write_variables(tmp_path / f"{number}", {"v": lists(True, *words)})
+        assert tf.train.load_variable(path, "v").tolist() == [word.encode() for word in words]
+    path = tf.dask.write_variables(tmp_path / "asked", {"v": lists(True, "[1]")}, dtypes={"v": tf.string})
+    assert tf.train.load_variable(path, "v").tolist() == [b"[1]"]
+    path = tf.dask.write_variables(tmp_path / "kept", {"v": lists(False, [1.0, 2.0])})
+    assert tf.train.load_variable(path, "v").tolist() == [[1.0, 2.0]]
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"Give it a vocabulary or hash_buckets; .*and shape$"):
+        tf.dask.train(
+            lists(True, "[PAD]"), lambda features, labels, mode: None, label=None, checkpoint_dir=str(tmp_path / "out")
+        )
