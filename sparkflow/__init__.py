@@ -63,6 +63,7 @@ from sparkflow.framework.scopes import (
 )
 from sparkflow.framework.shapes import Dimension, TensorShape
 from sparkflow.grads.gradients import gradients
+from sparkflow.ops import barriers as _barriers  # its rows; tensorflow.python.ops.data_flow_ops has its name
 from sparkflow.ops import dataset_import as _dataset_import
 from sparkflow.ops import functional_import as _functional_import
 from sparkflow.ops import imported_loops as _imported_loops

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from sparkflow.framework.apply import apply_op
+from sparkflow.framework.apply import apply_op, create
 from sparkflow.framework.registry import lookup, registered
 from sparkflow.framework.shapes import TensorShape, as_dims
 from sparkflow_runtime.wire import dtypes
@@ -24,14 +24,20 @@ def __dir__() -> list[str]:
 
 
 def _function(op_type: str) -> Callable[..., Any]:
-    inputs = [arg.name for arg in lookup(op_type).inputs]
+    spec = lookup(op_type)
+    inputs = [arg.name for arg in spec.inputs]
+    lists = len(spec.outputs) > 1 and any(arg.is_list for arg in spec.outputs)
 
     def build(name: str | None = None, **given: Any) -> Any:
         missing = [arg for arg in inputs if arg not in given]
         if missing:
             raise TypeError(f"{op_type}() takes its inputs {inputs} by name; {missing} are not given")
         attrs = {key: _attribute(key, value) for key, value in given.items() if key not in inputs}
-        return apply_op(op_type, [given[arg] for arg in inputs], attrs, name)
+        values = [given[arg] for arg in inputs]
+        if not lists:
+            return apply_op(op_type, values, attrs, name)
+        made = create(op_type, values, attrs, name)
+        return spec.grouped(made.outputs, made.attrs)
 
     build.__name__ = build.__qualname__ = op_type
     build.__doc__ = f"The op {op_type}: {lookup(op_type).signature}, and its attributes."

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import re
 from collections import namedtuple
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from sparkflow_runtime.wire import dtypes
@@ -98,6 +99,15 @@ class OpSpec:
             found = list(types) if arg.is_type_list else [types] * self._number(arg.number_attr, attrs)
             out += [dtypes.ref_of(t) for t in found] if arg.is_ref else found
         return out
+
+    def grouped(self, outputs: Sequence[Any], attrs: Mapping[str, Any]) -> tuple[Any, ...]:
+        """An op's outputs by their names, those that are a list as one."""
+        given, found = iter(outputs), []
+        for arg in self.outputs:
+            count = len(attrs[arg.type_attr or ""]) if arg.is_type_list else self._number(arg.number_attr, attrs)
+            part = list(islice(given, count))
+            found.append(part if arg.is_list else part[0])
+        return self.record(*found)
 
     def _number(self, attr: str | None, attrs: Mapping[str, Any]) -> int:
         number: int = attrs[attr] if attr else 1

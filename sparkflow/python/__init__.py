@@ -157,7 +157,7 @@ HOMES: dict[str, Sequence[str]] = {
     "ops.control_flow_util": ("sparkflow.ops.control_flow_context", _INTERNALS),
     "ops.ctc_ops": (_NN,),
     "ops.custom_gradient": (_TF,),
-    "ops.data_flow_ops": _WITH_GENERATED,
+    "ops.data_flow_ops": (*_WITH_GENERATED, "sparkflow.ops.barriers"),
     "ops.distributions.bernoulli": (_DISTRIBUTIONS,),
     "ops.distributions.categorical": (_DISTRIBUTIONS,),
     "ops.distributions.distribution": (_DISTRIBUTIONS,),

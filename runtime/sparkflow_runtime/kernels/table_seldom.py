@@ -7,6 +7,7 @@ from sparkflow_runtime.kernels import (
     array_odds,
     array_scatter,
     audio,
+    barriers,
     candidates,
     collective,
     conv,

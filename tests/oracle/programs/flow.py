@@ -144,6 +144,49 @@ def staged(tf: Any) -> list[Any]:
     ]
 
 
+_BARRIER = (
+    "Barrier",
+    *(f"Barrier{what}" for what in ("InsertMany", "TakeMany", "Close", "ReadySize", "IncompleteSize")),
+)
+
+
+@program(*_BARRIER, tolerance=EXACT)
+def a_barrier(tf: Any) -> list[Any]:
+    raw = tf.raw_ops
+    handle = raw.Barrier(component_types=[tf.float32, tf.string], shapes=[[2], []], shared_name="barrier")
+    k, x, s = (
+        tf.placeholder(tf.string, [None]),
+        tf.placeholder(tf.float32, [None, 2]),
+        tf.placeholder(tf.string, [None]),
+    )
+    numbers = raw.BarrierInsertMany(handle=handle, keys=k, values=x, component_index=0)
+    texts = raw.BarrierInsertMany(handle=handle, keys=k, values=s, component_index=1)
+    sizes = [raw.BarrierReadySize(handle=handle), raw.BarrierIncompleteSize(handle=handle)]
+
+    def take(n: int, small: bool) -> list[Any]:
+        taken = raw.BarrierTakeMany(
+            handle=handle, num_elements=n, component_types=[tf.float32, tf.string], allow_small_batch=small
+        )
+        return [taken.indices, taken.keys, *taken.values]
+
+    def keys(*numbers: int) -> Any:
+        return np.array([b"k%d" % n for n in numbers], object)
+
+    two, rest = take(2, False), take(9, True)
+    return [
+        ([numbers], {k: keys(1, 2), x: ramp("float32", 2, 2)}),
+        ([numbers], {k: keys(3), x: ramp("float32", 1, 2)}),
+        sizes,
+        ([texts], {k: keys(3, 2), s: np.array([b"c", b"b"], object)}),
+        sizes,
+        two,
+        ([raw.BarrierClose(handle=handle)], {}),
+        ([texts], {k: keys(1), s: np.array([b"a"], object)}),
+        rest,
+        sizes,
+    ]
+
+
 _ACCUMULATOR = [  # sparkflow makes the one kind, TensorFlow the other
     prefix + op
     for prefix in ("", "Resource")
