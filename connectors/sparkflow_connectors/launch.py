@@ -25,6 +25,7 @@ from sparkflow_connectors.job import Job
 from sparkflow_connectors.ledger import check_ledger
 from sparkflow_connectors.model import Model, fingerprint
 from sparkflow_connectors.progress import Tally, display
+from sparkflow_connectors.vocabularies import kept
 from sparkflow_runtime.wire import errors
 from sparkflow_runtime.wire.errors import (
     DataLossError,
@@ -139,7 +140,8 @@ def _train(engine: Engine, job: Job) -> Model:
     _check_checkpoint(job, prediction)
     engine.check(job)
     check_model(job, prediction)
-    with directory.locked(job.checkpoint_dir), display(f"training on {engine.name}") as bar:
+    held = directory.locked(job.checkpoint_dir)
+    with held, kept(job.checkpoint_dir, job.columns), display(f"training on {engine.name}") as bar:
         failures: list[str] = []
         history: dict[int, dict[str, Any]] = {}
         for attempt in range(1, job.max_restarts + 2):

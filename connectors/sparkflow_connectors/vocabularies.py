@@ -1,0 +1,87 @@
+"""The vocabularies that a training read its columns by, written down beside its checkpoints: one that goes on there by
+other words, or the same ones in other places, would take each row of an embedding for another word's.
+
+A vocabulary may grow at its end, unless what it has not is numbered after it (num_oov_buckets).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import sparkflow as tf
+from sparkflow_connectors.schema import Columns
+from sparkflow_runtime.wire.errors import FailedPreconditionError
+
+_FILE = "vocabularies.json"
+
+
+@contextlib.contextmanager
+def kept(checkpoint_dir: str, columns: Columns) -> Iterator[None]:
+    """While a training makes or goes on with the checkpoint there. Raises FailedPreconditionError where its
+    vocabularies are others than those of the checkpoint."""
+    path, now = os.path.join(checkpoint_dir, _FILE), vocabularies(columns)
+    before = read(path) if tf.train.latest_checkpoint(checkpoint_dir) else None
+    for name, was, is_now in differences(before or {}, columns):
+        raise FailedPreconditionError(
+            f"{checkpoint_dir} holds the checkpoint of a training that read column {name!r} {was}, and this one reads "
+            f"it {is_now}. Give another checkpoint_dir, or the vocabulary of before. Where it is the same model, "
+            f"remove {path}"
+        )
+    if now and now != before:
+        write(path, now)
+    try:
+        yield
+    except BaseException:
+        if not tf.train.latest_checkpoint(checkpoint_dir):
+            with contextlib.suppress(OSError):
+                os.unlink(path)
+        raise
+
+
+def vocabularies(columns: Columns) -> dict[str, list[Any]]:
+    """By column: [how many words, their digest, num_oov_buckets]."""
+    found = {name: source.column for name, source in columns.read.items() if source.column.vocabulary is not None}
+    return {name: [len(c.words), _digest(c.words), c.num_oov_buckets] for name, c in found.items()}
+
+
+def differences(before: Mapping[str, Sequence[Any]], columns: Columns) -> Iterator[tuple[str, str, str]]:
+    """(a column that is read by another vocabulary than before, how it was read, how it is read)."""
+    for name, (count, digest, others) in before.items():
+        source = columns.read.get(name)
+        if source is None or source.column.vocabulary is None:
+            continue
+        words, has_others = source.column.words, source.column.num_oov_buckets
+        was, is_now = (f"by {_spoken(*it)}" for it in ((count, others), (len(words), has_others)))
+        if others != has_others or count > len(words) or (others and count != len(words)):
+            yield name, was, is_now
+        elif _digest(words[:count]) != digest:
+            yield name, was, f"{is_now}, of which the first {count} are others or in other places"
+
+
+def read(path: str) -> dict[str, Any] | None:
+    """Of a JSON file; None where there is none."""
+    with contextlib.suppress(FileNotFoundError), open(path, encoding="utf-8") as file:
+        return dict(json.load(file))
+    return None
+
+
+def write(path: str, fields: Mapping[str, Any]) -> None:
+    """As JSON, whole or not at all."""
+    unfinished = f"{path}.{os.getpid()}"
+    with open(unfinished, "w", encoding="utf-8") as file:
+        json.dump(fields, file, indent=1)
+    os.replace(unfinished, path)
+
+
+def _digest(words: Sequence[str | bytes]) -> str:
+    texts = [word.decode(errors="surrogateescape") if isinstance(word, bytes) else word for word in words]
+    return hashlib.sha256(json.dumps(texts).encode()).hexdigest()[:16]
+
+
+def _spoken(words: int, others: int) -> str:
+    return f"a vocabulary of {words}" + (f" and {others} more" if others else "")
