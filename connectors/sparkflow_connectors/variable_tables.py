@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 import sparkflow as tf
+from sparkflow_connectors.arrow_numpy import is_valid
 from sparkflow_connectors.column_types import is_list, is_text, is_vector, number_type
 from sparkflow_connectors.decimals import doubles, for_integers
 from sparkflow_connectors.model import Model, check_fingerprint, fingerprint
@@ -177,8 +178,8 @@ def write(
 def _assembled(name: str, table: pa.Table, base: str | None, asked: Any) -> np.ndarray:
     for wanted in (ROW, VALUE):
         check_column(table.schema, wanted, f"Variable {name!r}: column")
-        if table.column(wanted).null_count:
-            raise InvalidArgumentError(f"Variable {name!r}: column {wanted!r} has nulls")
+    if count := table.column(ROW).null_count:
+        raise InvalidArgumentError(f"Variable {name!r}: column {ROW!r} has nulls, {count} of {table.num_rows}")
     rows = _numbers_of_rows(name, plain_column(table.column(ROW)))
     old = None if base is None else np.array(tf.train.load_variable(base, name))
     if old is not None and asked is not None and old.dtype != asked.np:
@@ -189,7 +190,7 @@ def _assembled(name: str, table: pa.Table, base: str | None, asked: Any) -> np.n
             "with another one by an initializer"
         )
     dtype = old.dtype if old is not None else None if asked is None else asked.np
-    given = _values(name, plain_column(table.column(VALUE)), dtype)
+    given = _values(name, plain_column(table.column(VALUE)), rows, dtype)
     if old is None:
         out, most = np.empty(given.shape, given.dtype if dtype is None else dtype), len(rows)
     else:
@@ -255,22 +256,30 @@ def _numbers_of_rows(name: str, column: pa.Array) -> np.ndarray:
         raise InvalidArgumentError(f"Variable {name!r}: column {ROW!r}: {error}") from None
 
 
-def _values(name: str, array: pa.Array, dtype: np.dtype | None) -> np.ndarray:
-    """[rows, ...]. dtype: of the variable, where it is known."""
+def _values(name: str, array: pa.Array, rows: np.ndarray, dtype: np.dtype | None) -> np.ndarray:
+    """[rows, ...]. rows: their numbers. dtype: of the variable, where it is known."""
+    _check_no_null(name, array, rows)
     array = listed(array) if is_vector(array.type) else array
     shape: list[int] = []
-    rows = len(array)
     while is_list(array.type):
-        flat, count = array.flatten(), len(array)
-        size = len(flat) // count if count else 0
-        lengths = array.value_lengths().to_numpy(zero_copy_only=False)
-        if array.null_count or (lengths != size).any():
-            raise InvalidArgumentError(f"Variable {name!r}: its rows have {lengths.min()} to {lengths.max()} values")
-        shape.append(size)
+        flat, lengths = array.flatten(), array.value_lengths().to_numpy(zero_copy_only=False)
+        if len(lengths) and lengths.min() != lengths.max():
+            of, least, most = len(lengths) // len(rows), int(np.argmin(lengths)), int(np.argmax(lengths))
+            raise InvalidArgumentError(
+                f"Variable {name!r}: its rows have {lengths[least]} to {lengths[most]} values, such as rows "
+                f"{rows[least // of]} and {rows[most // of]}"
+            )
+        shape.append(int(lengths[0]) if len(lengths) else 0)
         array = flat
+        _check_no_null(name, array, rows)
+    return np.asarray(_leaf(name, array, dtype).to_numpy(zero_copy_only=False)).reshape(len(rows), *shape)
+
+
+def _check_no_null(name: str, array: pa.Array, rows: np.ndarray) -> None:
+    """array: of as many values, or lists, for each row."""
     if array.null_count:
-        raise InvalidArgumentError(f"Variable {name!r}: a value is null")
-    return np.asarray(_leaf(name, array, dtype).to_numpy(zero_copy_only=False)).reshape(rows, *shape)
+        at = int(np.argmin(is_valid(array))) // (len(array) // len(rows))
+        raise InvalidArgumentError(f"Variable {name!r}: a value is null, in row {rows[at]}")
 
 
 def _leaf(name: str, array: pa.Array, dtype: np.dtype | None) -> pa.Array:

@@ -104,6 +104,25 @@ def test_ml_vectors_are_rows(base: str, tmp_path: Path) -> None:
         write(str(tmp_path / "bad"), {"float32": uneven}, base)
 
 
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ([[1.0], [1.0, 2.0]], "its rows have 1 to 2 values, such as rows 7 and 3$"),
+        ([[[1.0, 2.0], [3.0, 4.0]], [[1.0, 2.0], [3.0]]], "its rows have 1 to 2 values, such as rows 3 and 7$"),
+        ([[1.0], None], "a value is null, in row 3$"),
+        ([[1.0, 2.0], [1.0, None]], "a value is null, in row 3$"),
+        ([[[1.0], [None]], [[1.0], [2.0]]], "a value is null, in row 7$"),
+        ([1.0, None], "a value is null, in row 3$"),
+    ],
+)
+def test_rows_that_are_no_rows(values: Any, said: str, tmp_path: Path) -> None:
+    with pytest.raises(tf.errors.InvalidArgumentError, match=f"^Variable 'v': {said}"):
+        write(tmp_path / "out", {"v": pa.table({"row": [7, 3], "value": values})})
+    with pytest.raises(tf.errors.InvalidArgumentError, match="column 'row' has nulls, 1 of 2$"):
+        write(tmp_path / "out", {"v": pa.table({"row": [None, 3], "value": [1.0, 2.0]})})
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_variable_is_not_given_twice(tmp_path: Path) -> None:
     rows = pa.table({"row": [0], "value": [1.0]})
     with pytest.raises(tf.errors.InvalidArgumentError, match="Variable 'v' has two tables"):
