@@ -118,7 +118,7 @@ def test_ml_vectors_are_rows(base: str, tmp_path: Path) -> None:
 def test_rows_that_are_no_rows(values: Any, said: str, tmp_path: Path) -> None:
     with pytest.raises(tf.errors.InvalidArgumentError, match=f"^Variable 'v': {said}"):
         write(tmp_path / "out", {"v": pa.table({"row": [7, 3], "value": values})})
-    with pytest.raises(tf.errors.InvalidArgumentError, match="column 'row' has nulls, 1 of 2$"):
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"column 'row' has nulls, 1 of 2$"):
         write(tmp_path / "out", {"v": pa.table({"row": [None, 3], "value": [1.0, 2.0]})})
     assert not list(tmp_path.iterdir())
 
