@@ -32,7 +32,7 @@ from sparkflow_runtime.wire.errors import (
     to_dict,
 )
 from sparkflow_runtime.wire.protos import ConfigProto, GraphDef, RunMetadata, RunOptions
-from sparkflow_runtime.wire.sessions import PartialRequest, Signature, StepRequest
+from sparkflow_runtime.wire.sessions import PartialRequest, Signature, StepRequest, handle_of
 
 if TYPE_CHECKING:
     from sparkflow_runtime.local_session import RuntimeSession
@@ -218,9 +218,11 @@ class ClientSession:
         reply(metadata.SerializeToString(), values)
 
     def cancel(self, step: int) -> None:
-        step_id = self._steps.get(step)
+        step_id, error = self._steps.get(step), CancelledError("The client gave the step up")
         if step_id is not None:
-            self.runtime.cancel(step_id, CancelledError("The client gave the step up"))
+            self.runtime.cancel(step_id, error)
+        elif self._partial and (run := self._partial.pop(handle_of(step), None)) is not None:
+            run.cancel(error)
 
     # ------------------------------------------------------------------ what runs no step, or in pieces
 

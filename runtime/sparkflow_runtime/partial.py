@@ -5,7 +5,6 @@ The step runs in a thread of its own, in which it sleeps while feeds are missing
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Mapping, Sequence
 from threading import Lock, Thread
 from typing import Any
@@ -13,12 +12,11 @@ from typing import Any
 from sparkflow_runtime.kernels.partial import partial_steps
 from sparkflow_runtime.master.mailboxes import feeds_needed
 from sparkflow_runtime.master.master import Master
-from sparkflow_runtime.wire.errors import InvalidArgumentError, OpError
+from sparkflow_runtime.wire.errors import CancelledError, InvalidArgumentError, OpError
+from sparkflow_runtime.wire.sessions import new_handle
 from sparkflow_runtime.worker.worker import Worker
 
-
-def new_handle() -> str:
-    return secrets.token_hex(8)
+_GRACE_S = 3.0  # for the step to end by its own deadline, whose error says who waits for whom
 
 
 class PartialRun:
@@ -39,8 +37,9 @@ class PartialRun:
         self._asked = set[str]()
         self._lock = Lock()
         self._error: OpError | None = None
-        self._timeout_s = master.timeout_s
-        step_id = master.new_step_id()
+        self._patience_s = master.timeout_s and master.timeout_s + _GRACE_S
+        self._master, self._step_id = master, master.new_step_id()
+        step_id = self._step_id
         steps = partial_steps(worker.resources)
         compiled = master.compile_partial(tuple(feeds), tuple(fetches), tuple(targets))
         self._boxes = steps.of(step_id)  # until the step ends
@@ -71,8 +70,19 @@ class PartialRun:
             self._asked |= set(names)
         for name, value in feeds.items():
             self._boxes.give(name, value)
-        values = [self._boxes.wait(name, self._timeout_s) for name in names]
+        try:
+            values = [self._boxes.wait(name, self._patience_s) for name in names]
+        except OpError:
+            raise
+        except BaseException as error:  # Ctrl-C: else the step would go on, and take what others wait for
+            self.cancel(CancelledError(f"The partial run was interrupted by {type(error).__name__}"))
+            raise
         return values[: len(fetches)]
+
+    def cancel(self, error: OpError) -> None:
+        """End the step, of which nothing is to be had any more but this error."""
+        self._error = self._error or error
+        self._master.cancel(self._step_id, error)
 
     def _check(self, feeds: Mapping[str, Any], names: Sequence[str]) -> None:
         if self._error is not None:

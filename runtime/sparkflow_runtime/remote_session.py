@@ -15,7 +15,6 @@ import numpy as np
 
 from sparkflow_runtime.dialling import PATIENCE_S, dial_near, patiently
 from sparkflow_runtime.local_session import DeviceAttributes
-from sparkflow_runtime.partial import new_handle
 from sparkflow_runtime.served import credentials
 from sparkflow_runtime.transport.base import Channel, NoHandler
 from sparkflow_runtime.wire import sessions
@@ -23,7 +22,7 @@ from sparkflow_runtime.wire.cluster import address_of
 from sparkflow_runtime.wire.errors import CancelledError, DeadlineExceededError, OpError, UnavailableError, from_dict
 from sparkflow_runtime.wire.protos import ConfigProto, GraphDef, NodeDef, RunMetadata, RunOptions
 from sparkflow_runtime.wire.serialized import serialized
-from sparkflow_runtime.wire.sessions import PartialRequest, Signature, StepRequest
+from sparkflow_runtime.wire.sessions import PartialRequest, Signature, StepRequest, new_handle, number_of
 
 _CONTROL_TIMEOUT_S = 120.0  # of what runs no step
 _GRACE_S = 3.0  # for the master to say itself that a step's time is over, and who waits for whom
@@ -207,7 +206,14 @@ class RemotePartialRun:
 
     def advance(self, feeds: Mapping[str, Any], fetches: Sequence[str], targets: Sequence[str]) -> list[Any]:
         request = PartialRequest(self.handle, Signature(tuple(feeds), tuple(fetches), tuple(targets)))
-        reply, values = self._session._call(sessions.PARTIAL, request.encode(), list(feeds.values()), None)
+        try:
+            reply, values = self._session._call(sessions.PARTIAL, request.encode(), list(feeds.values()), None)
+        except OpError:
+            raise
+        except BaseException:  # Ctrl-C
+            self._session._cancel(number_of(self.handle))
+            self.finished = True
+            raise
         fields = json.loads(reply)
         self.finished = bool(fields["finished"])
         if "error" in fields:

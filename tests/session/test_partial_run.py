@@ -9,6 +9,8 @@ import pytest
 
 import sparkflow as tf
 from sparkflow.session.server import Server
+from sparkflow_runtime.resources.partial import Mailboxes
+from tests.interrupts import Interrupted
 
 
 def _abc() -> tuple[Any, Any, Any, Any, Any]:
@@ -112,6 +114,36 @@ def test_closing_the_session_ends_its_steps(graph: Any) -> None:
         if thread.name.endswith(handle):
             thread.join(10)
             assert not thread.is_alive()
+
+
+def test_an_interrupted_one_takes_nothing_more(graph: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    queue = tf.FIFOQueue(10, [tf.float32], shapes=[[]])
+    item, put, size = queue.dequeue(), queue.enqueue([1.0]), queue.size()
+
+    def interrupt(*args: Any) -> None:
+        raise Interrupted
+
+    with tf.Session() as session:
+        handle = session.partial_run_setup([item])
+        monkeypatch.setattr(Mailboxes, "wait", interrupt)
+        with pytest.raises(Interrupted):
+            session.partial_run(handle, item)
+        monkeypatch.undo()
+        for thread in threading.enumerate():
+            if thread.name.endswith(handle):
+                thread.join(10)
+        session.run(put)
+        assert session.run(size) == 1
+        with pytest.raises(tf.errors.InvalidArgumentError, match="it is finished"):
+            session.partial_run(handle, item)
+
+
+def test_a_deadline_says_what_is_waited_for(graph: Any) -> None:
+    item = tf.FIFOQueue(10, [tf.float32], shapes=[[]], name="items").dequeue()
+    with tf.Session(config=tf.ConfigProto(operation_timeout_in_ms=100)) as session:
+        handle = session.partial_run_setup([item])
+        with pytest.raises(tf.errors.DeadlineExceededError, match="FIFOQueue 'items' is open: size 0"):
+            session.partial_run(handle, item)
 
 
 def test_over_two_tasks(graph: Any) -> None:

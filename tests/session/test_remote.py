@@ -316,6 +316,31 @@ def test_an_interrupted_run_is_cancelled_at_the_master(
         assert session.run(size) == 1
 
 
+def test_an_interrupted_partial_run_takes_nothing_more(
+    tasks: Cluster, graph: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with tf.device(PS):
+        queue = tf.FIFOQueue(10, [tf.float32], shapes=[[]], shared_name="q")
+        item, put, size = queue.dequeue(), queue.enqueue([1.0]), queue.size()
+    with tf.Session(tasks["worker0"].target) as session, tf.Session(tasks["worker1"].target) as other:
+        handle = session.partial_run_setup([item])
+        _until_waiting(other, item, 1)
+        channel = session._runtime._channel
+
+        def interrupted(*args: Any) -> Any:
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(channel, "call", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            session.partial_run(handle, item)
+        monkeypatch.undo()
+        _until_waiting(other, item, 0)
+        session.run(put)
+        assert session.run(size) == 1
+        with pytest.raises(tf.errors.InvalidArgumentError, match="it is finished"):
+            session.partial_run(handle, item)
+
+
 def test_reset_ends_the_sessions_and_drops_what_they_made(tasks: Cluster, graph: Any) -> None:
     with tf.device(PS):
         v = tf.Variable(1.0)

@@ -95,6 +95,19 @@ def decode_cancel(meta: bytes) -> int:
     return int(_CANCEL.unpack(meta)[0])
 
 
+def new_handle() -> str:
+    """Of a partial run: a number in 16 digits, by which it is cancelled like another step."""
+    return secrets.token_hex(8)
+
+
+def number_of(handle: str) -> int:
+    return int(handle, 16)
+
+
+def handle_of(number: int) -> str:
+    return f"{number:016x}"
+
+
 class PartialRequest(NamedTuple):
     """More of a partial run: the tensors of the message are the values of `feeds`."""
 
