@@ -23,9 +23,8 @@ from sparkflow_connectors.column_types import Source
 from sparkflow_connectors.columns import Column
 from sparkflow_connectors.graphs import PredictionGraph, shapes_of_variables
 from sparkflow_connectors.model import Model, fingerprint
+from sparkflow_connectors.saved_sparse import input_type, sparse_inputs
 from sparkflow_connectors.schema import Columns
-from sparkflow_runtime.wire import dtypes
-from sparkflow_runtime.wire.dtypes import DType
 from sparkflow_runtime.wire.errors import InvalidArgumentError, NotFoundError
 
 _TRAINING = "sparkflow_job/"  # the scope of what `train` adds to a model's graph
@@ -56,20 +55,24 @@ def load_model(
         )
     path = os.path.abspath(os.path.expanduser(os.fsdecode(path)))
     meta, checkpoint = _of_saved_model(path, tags) if maybe_saved_model_directory(path) else _of_checkpoint(path)
+    graph, infos, columns = tf.Graph(), {}, columns or {}
     if inputs is None or outputs is None:
         found = _signature(meta, signature, path)
-        inputs = _names(found.inputs, "input") if inputs is None else inputs
+        infos = dict(found.inputs) if inputs is None else {}
         outputs = _names(found.outputs, "output") if outputs is None else outputs
-    graph = tf.Graph()
     with graph.as_default():
-        tf.import_graph_def(_without_devices(meta.graph_def), name="")
+        sparse = sparse_inputs(infos, columns)
+        tf.import_graph_def(_without_devices(meta.graph_def), input_map=sparse.replaced, name="")
         restore_collections(meta)
-    fed = {name: _tensor(graph, tensor, path) for name, tensor in inputs.items()}
-    sources = _sources(fed, columns or {})
+    if inputs is None:
+        inputs = _names({name: info for name, info in infos.items() if name not in sparse.sources}, "input")
+    dense = {name: _tensor(graph, tensor, path) for name, tensor in inputs.items()}
+    sources = _sources(dense, sparse.sources, columns)
+    fed = {**{sources[name].name: tensor for name, tensor in dense.items()}, **sparse.fed}
     saver = meta.saver_def
     prediction = PredictionGraph(
         graph_def=graph.as_graph_def().SerializeToString(),
-        inputs={sources[name].name: tensor.name for name, tensor in fed.items()},
+        inputs={name: tensor.name for name, tensor in fed.items()},
         outputs={},
         output_dtypes={},
         output_shapes={},
@@ -153,12 +156,15 @@ def _without_devices(graph_def: Any) -> Any:
     return found
 
 
-def _sources(fed: Mapping[str, Any], columns: Mapping[str, str | Column]) -> dict[str, Source]:
+def _sources(
+    dense: Mapping[str, Any], sparse: Mapping[str, Source], columns: Mapping[str, str | Column]
+) -> dict[str, Source]:
     """What each input is read from. Raises InvalidArgumentError on an input that there is not, on two of one column."""
-    unknown = sorted(columns.keys() - fed.keys())
+    unknown = sorted(columns.keys() - dense.keys() - sparse.keys())
     if unknown:
-        raise InvalidArgumentError(f"The model has no input {unknown[0]!r}; it has {', '.join(map(repr, fed))}")
-    found = {name: _source(name, tensor, columns.get(name, name)) for name, tensor in fed.items()}
+        there = ", ".join(map(repr, (*dense, *sparse)))
+        raise InvalidArgumentError(f"The model has no input {unknown[0]!r}; it has {there}")
+    found = {name: _source(name, tensor, columns.get(name, name)) for name, tensor in dense.items()} | dict(sparse)
     readers: dict[str, str] = {}
     for name, source in found.items():
         if (other := readers.setdefault(source.name, name)) != name:
@@ -185,19 +191,10 @@ def _source(name: str, tensor: Any, given: str | Column) -> Source:
             f"Input {name!r} has shape {tensor.shape}: say how long its rows are, by columns={{{name!r}: "
             f"Column({column.name!r}, shape=[...])}}"
         )
-    kind = pa.string() if column.is_by_id else _arrow_type(name, tensor.dtype.base_dtype)
+    kind = pa.string() if column.is_by_id else input_type(name, tensor.dtype.base_dtype)
     for size in reversed(inner):
         kind = pa.list_(kind, size)
     return Source(_shaped(column.loaded(), inner), kind)
-
-
-def _arrow_type(name: str, dtype: DType) -> pa.DataType:
-    try:
-        return pa.string() if dtype is dtypes.string else pa.from_numpy_dtype(dtype.np)
-    except pa.ArrowNotImplementedError:
-        raise InvalidArgumentError(
-            f"Input {name!r} is {dtype.name}, which no column is. Give `inputs` a tensor behind it, after a cast"
-        ) from None
 
 
 def _shaped(column: Column, inner: Sequence[int]) -> Column:

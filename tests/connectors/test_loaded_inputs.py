@@ -54,6 +54,47 @@ def test_a_table_without_a_value(tmp_path: Path) -> None:
         tf.local.load_model(str(tmp_path / "n")).transform(pa.table({"x": [None]}))
 
 
+def saved_sparse(folder: Path, dtype: Any, shape: list[int | None]) -> str:
+    """A model that gives the sums of a sparse input's rows, and a number's double."""
+    with tf.Session(graph=tf.Graph()) as session, session.graph.as_default():
+        x, n = tf.sparse_placeholder(dtype, shape, name="x"), tf.placeholder(tf.int64, [None], name="n")
+        y = tf.reshape(tf.sparse_reduce_sum(x, 1), [-1])
+        tf.saved_model.simple_save(session, str(folder), {"x": x, "n": n}, {"y": y, "twice": 2 * n})
+    return str(folder)
+
+
+def test_a_sparse_input_is_a_column_of_lists(tmp_path: Path) -> None:
+    """What an Estimator exports that was trained on one could not be loaded."""
+    path = saved_sparse(tmp_path / "m", tf.int64, [None, None])
+    table = pa.table({"x": [[1, 2, 3], [], [5]], "n": [7, 8, 9], "w": [["a"], ["b", "c"], []]})
+    found = tf.local.load_model(path).transform(table)
+    assert found["y"].to_pylist() == [6, 0, 5] and found["twice"].to_pylist() == [14, 16, 18]
+    words = Column("w", vocabulary=["a", "b"], num_oov_buckets=1, kind="sparse")
+    model = tf.local.load_model(path, columns={"x": words})
+    assert model.transform(table)["y"].to_pylist() == [0, 3, 0]
+    assert model.transform(table, fetches=["y"])["y"].to_pylist() == [0, 3, 0]
+    with pytest.raises(INVALID, match=r"Column 'w' is missing"):
+        model.transform(table.drop(["w"]))
+
+
+@pytest.mark.parametrize(
+    "dtype, shape, column, refusal",
+    [
+        (tf.int64, [None, None], Column("x", shape=[3]), "Input 'x' is a SparseTensor, which a column of lists can be"),
+        (
+            tf.float32,
+            [None, None],
+            Column("x", hash_buckets=3, kind="sparse"),
+            "is float32, and Column 'x' gives int64",
+        ),
+        (tf.int64, [None, None, None], "x", "a SparseTensor of 3 dimensions, and a column makes one of 2"),
+    ],
+)
+def test_a_sparse_input_that_no_column_is(dtype: Any, shape: Any, column: Any, refusal: str, tmp_path: Path) -> None:
+    with pytest.raises(INVALID, match=refusal):
+        tf.local.load_model(saved_sparse(tmp_path / "m", dtype, shape), columns={"x": column})
+
+
 def test_the_checkpoint_of_a_training_is_told_as_such(tmp_path: Path) -> None:
     """It has no signature, and what to do was not said."""
     with tf.Graph().as_default(), tf.Session() as session:
