@@ -47,7 +47,7 @@ from sparkflow_connectors.spark_transform import selected, transform
 from sparkflow_connectors.unshipped import not_in_spark
 from sparkflow_connectors.variable_tables import Rows, tables_of, write
 from sparkflow_connectors.waiting import RETURN_TIMEOUT_S
-from sparkflow_runtime.wire.errors import FailedPreconditionError, InvalidArgumentError, UnavailableError
+from sparkflow_runtime.wire.errors import DataLossError, FailedPreconditionError, InvalidArgumentError, UnavailableError
 
 _RESULT = "rank int, result string"
 _CANCEL_S = 15.0
@@ -152,6 +152,8 @@ def _files(df: DataFrame, job: Job) -> Files | None:
         if not files.reads_the_same(paths[0], types) or files.without(paths, types):  # Spark fills in what is not there
             return None
         raise
+    except DataLossError:  # in a footer: Spark passes such a file over, where its reader was told to
+        return None
     log.info("the tasks read the %d parquet files of the DataFrame themselves", len(paths))
     return Files(shares)
 

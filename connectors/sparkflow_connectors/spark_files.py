@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from sparkflow_connectors.files import local_paths, of_folders, row_groups, without
 from sparkflow_connectors.schema import Columns
 from sparkflow_connectors.spark_connect import is_connect
-from sparkflow_runtime.wire.errors import InvalidArgumentError
+from sparkflow_runtime.wire.errors import DataLossError, InvalidArgumentError
 
 # Spark cuts long lists short ("... 38 more fields", "[file:/a/b..."): what a list holds is asked of a projection alone.
 _SCAN = re.compile(
@@ -29,22 +29,29 @@ _PASSING = ("ColumnarToRow",)
 _LEAVES = "spark.sql.leafNodeDefaultParallelism"  # which the slots are by default
 _SPLITS = re.compile(r"\bRange \(.*\bsplits=(\d+)\)")
 _DEFAULT = "EXISTS_DEFAULT"  # of a column: what it is in files that were written before there was one
-_BY_ID = "spark.sql.parquet.fieldId.read.enabled"  # columns are then found by numbers, whatever their names are
+_OTHERWISE = (  # Spark then reads files in a way of its own
+    "spark.sql.parquet.fieldId.read.enabled",  # finds columns by numbers, whatever their names are
+    "spark.sql.files.ignoreCorruptFiles",
+    "spark.sql.files.ignoreMissingFiles",
+)
 
 
 def parquet_files(df: DataFrame) -> list[str] | None:
     """The files that the DataFrame is, all their rows and nothing else; None where it is something else, or where they
-    are in a store that is not mounted."""
+    are in a store that is not mounted. Damaged ones are Spark's to read, or to pass over, as its reader was told."""
     places = 0 if df.isStreaming else _places(plan_of(df))
-    if not places or str(df.sparkSession.conf.get(_BY_ID, "false")).lower() == "true":
+    if not places or any(str(df.sparkSession.conf.get(name, "false")).lower() == "true" for name in _OTHERWISE):
         return None
     paths = local_paths(df.inputFiles())
     if paths and is_connect(df.sparkSession) and not all(map(os.path.exists, paths)):  # of the server's machines
         return None
     if paths and of_folders(paths) & {name.lower() for name in df.columns}:
         return None
-    if paths and places > 1 and df.count() != sum(part.stop for part in row_groups(paths, {})):
-        return None  # a file that was given twice is read twice, and told once
+    try:
+        if paths and places > 1 and df.count() != sum(part.stop for part in row_groups(paths, {})):
+            return None  # a file that was given twice is read twice, and told once
+    except DataLossError:
+        return None
     return paths
 
 

@@ -33,7 +33,7 @@ from sparkflow_connectors.spark_errors import name_errors
 from sparkflow_connectors.spark_files import check_columns, parallelism, parquet_files
 from sparkflow_connectors.spark_schema import arrow_schema, check_case, is_case_sensitive
 from sparkflow_runtime.wire import dtypes
-from sparkflow_runtime.wire.errors import InvalidArgumentError
+from sparkflow_runtime.wire.errors import DataLossError, InvalidArgumentError
 
 _PREDICTIONS = "sparkflow_predictions"
 _LEAST_BYTES, _MOST_BYTES = 4 << 20, 128 << 20  # of files for a task, as Spark has it
@@ -137,6 +137,8 @@ def _runs(df: DataFrame, read: Columns, schema: pa.Schema) -> list[list[files.Pa
         groups = [part for part in files.row_groups(paths, types) if part.stop]
     except InvalidArgumentError:  # Spark widens types, and takes a column that is not there for nulls
         check_columns(df, paths, read)
+        return None
+    except DataLossError:  # in a footer: Spark passes such a file over, where its reader was told to
         return None
     share = sum(map(os.path.getsize, paths)) // slots
     return files.runs(groups, min(max(share, _LEAST_BYTES), _MOST_BYTES)) or None

@@ -323,6 +323,26 @@ def test_files_are_read_as_spark_was_told_to(clusters: Any, folder: str, tmp_pat
         spark.conf.unset("spark.sql.parquet.fieldId.read.enabled")
 
 
+@pytest.mark.parametrize("how", ["option", "setting"])
+def test_damaged_files_are_passed_over_where_spark_was_told_to(
+    clusters: Any, folder: str, tmp_path: Path, how: str
+) -> None:
+    spark, name = clusters.spark, "ignoreCorruptFiles"
+    pq.write_table(pa.table({"age": pa.array([1, 2], pa.int32())}), tmp_path / "a.parquet")
+    (tmp_path / "b.parquet").write_bytes(b"cut")
+    told = spark.read.schema("age int").option(name, how == "option").parquet(str(tmp_path))
+    if how == "setting":
+        told = spark.read.schema("age int").parquet(str(tmp_path))
+        with pytest.raises(tf.errors.DataLossError, match=r"b\.parquet"):
+            ages(folder).transform(told).collect()
+        spark.conf.set(f"spark.sql.files.{name}", "true")
+    try:
+        assert sorted(row.age for row in ages(folder).transform(told).collect()) == [1, 2]
+        assert parquet_files(told) is None or how == "option"
+    finally:
+        spark.conf.unset(f"spark.sql.files.{name}")
+
+
 @pytest.mark.slow
 def test_spark_says_what_does_not_fit(frame: Any, folder: str) -> None:
     model = tf.spark.load_model(f"{folder}/export", COLUMNS)
