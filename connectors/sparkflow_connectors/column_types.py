@@ -198,6 +198,9 @@ class Source(Uncached):
             notes.append(f"vocabulary of {words}" + (f" and {n} more" if (n := column.num_oov_buckets) else ""))
         if column.hash_buckets:
             notes.append(f"Fingerprint64 modulo {column.hash_buckets}")
+        if self.dtype is dtypes.string:
+            also = ", or cast=uint8 and a shape" if is_binary(self.plain) else ""
+            notes.append(f"a training needs a vocabulary or hash_buckets{also}")
         unit = _unit_of(self.leaf)
         notes += [unit] if unit else []
         if column.kind != DENSE:

@@ -45,6 +45,16 @@ def test_a_parquet_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert found["tags"]["dtype"] == "" and found["tags"]["note"].startswith("of any length: say how long it is")
 
 
+def test_strings_need_a_column_to_train(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table = pa.table({"city": ["x"], "image": [b"x"], "tags": [["a"]]})
+    pyarrow.feather.write_feather(table, tmp_path / "x.feather")
+    assert main(["schema", str(tmp_path / "x.feather"), "--column", "tags:kind=sparse,length=4"]) == 0
+    city, image, tags = capsys.readouterr().out.splitlines()[1:]
+    assert city.endswith("a training needs a vocabulary or hash_buckets, null is refused")
+    assert image.endswith("a training needs a vocabulary or hash_buckets, or cast=uint8 and a shape, null is refused")
+    assert tags.endswith("a training needs a vocabulary or hash_buckets, sparse, null is refused")
+
+
 @pytest.mark.parametrize("kind", ["feather", "csv", "tfrecord"])
 def test_other_files(tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: str) -> None:
     path = tmp_path / f"x.{kind}"
