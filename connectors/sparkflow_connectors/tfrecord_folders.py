@@ -56,4 +56,7 @@ def _folder_value(value: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     text = value if isinstance(value, bytes) else str(value)
-    return NULL_PARTITION if value is None else quote(text, safe="")
+    quoted = quote(text, safe="")
+    if value is None:
+        return NULL_PARTITION
+    return f"%{ord(quoted[0]):X}{quoted[1:]}" if quoted == NULL_PARTITION else quoted  # which is a text, and no null

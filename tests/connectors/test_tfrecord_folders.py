@@ -19,7 +19,11 @@ NAN = float("nan")
 
 
 @pytest.mark.parametrize(
-    "values", [[1.0, NAN, NAN, None, -0.0, 0.0, float("inf")], ["", "a=b", "/", ".", "..", "%", None]]
+    "values",
+    [
+        [1.0, NAN, NAN, None, -0.0, 0.0, float("inf")],
+        ["", "a=b", "/", ".", "..", "%", None, "__HIVE_DEFAULT_PARTITION__"],
+    ],
 )
 def test_each_row_is_in_one_folder(values: list[Any], tmp_path: Path) -> None:
     """NaN is no number that equals itself, and 0.0 equals -0.0: neither loses or doubles a row."""
