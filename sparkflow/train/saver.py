@@ -77,6 +77,7 @@ class Saver:
         self._saveables: list[Saved] = []
         self._nodes: SaverNodes | None = None
         self._is_empty = False
+        self._has_recorded = False  # since it last restored: who begins anew, or goes on from elsewhere, may go back
         self._savers_of_objects: dict[tuple[str, ...], Saver] = {}
         self._saving = threading.RLock()
         if saver_def is not None:
@@ -219,7 +220,7 @@ class Saver:
 
     def _is_of_another(self, prefix: str, latest_filename: str | None, is_new: bool) -> bool:
         """Whether a process that has overtaken this one saved that checkpoint: it then stays as it is."""
-        other = saver_files.overtaken_by(prefix, saver_files.named_by_another(prefix, latest_filename))
+        other = saver_files.overtaken_by(prefix, self._named_by_another(prefix, latest_filename))
         if other is None or is_new or prefix in self.last_checkpoints:
             return False
         saver_files.tell_overtaken(prefix, other, "is left as the other saved it")
@@ -232,7 +233,7 @@ class Saver:
             before = [(p, t) for p, t in self._last_checkpoints if p != prefix]  # if by the Saver of a later run
             self._last_checkpoints = before + kept
             kept = self._last_checkpoints[-self._max_to_keep :]
-        others = saver_files.named_by_another(prefix, latest_filename)
+        others = self._named_by_another(prefix, latest_filename)
         if (other := saver_files.overtaken_by(prefix, others)) is not None:
             saver_files.tell_overtaken(prefix, other, "is not recorded")
             return others
@@ -244,7 +245,11 @@ class Saver:
             [t for _, t in kept],
             save_relative_paths=self._relative,
         )
+        self._has_recorded = True
         return others
+
+    def _named_by_another(self, prefix: str, latest_filename: str | None) -> list[str]:
+        return saver_files.named_by_another(prefix, latest_filename) if self._has_recorded else []
 
     def _remove_old(self, meta_graph_suffix: str, others: Container[str]) -> None:
         """The state file no longer names them. One every so many hours stays, and those that another process names."""
@@ -313,6 +318,7 @@ class Saver:
                 f"The passed save_path is not a valid checkpoint: {save_path} (it has no {INDEX_SUFFIX} file)"
             )
         _log.info("Restoring parameters from %s", save_path)
+        self._has_recorded = False
         index = checkpoint.read(save_path)
         if (of_objects := self._of_objects(index, save_path)) is not None:
             of_objects.restore(sess, save_path)

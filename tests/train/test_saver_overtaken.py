@@ -98,6 +98,20 @@ def test_a_process_that_begins_at_an_earlier_step_may_save(chief: Chief) -> None
     assert chief.newest() == chief.path + "-2", "the other never wrote the state file before"
 
 
+@pytest.mark.parametrize("how", ["a new Saver", "restored"])
+def test_who_goes_on_from_there_may_go_back(chief: Chief, how: str, caplog: pytest.LogCaptureFixture) -> None:
+    """Spark keeps the processes of its workers: a later training may have its chief in one of an earlier training."""
+    chief.other(1, 5, 9)
+    if how == "restored":
+        chief.saver.restore(chief.session, chief.path + "-5")
+    else:
+        chief.saver = tf.train.Saver()
+    chief.save(6)
+    assert chief.newest() == chief.path + "-6" and "another process" not in caplog.text
+    chief.save(7)
+    assert chief.newest() == chief.path + "-7"
+
+
 def test_names_without_a_step_are_written_as_ever(chief: Chief) -> None:
     chief.other(1, 5)
     np.testing.assert_equal(chief.saver.save(chief.session, chief.path), chief.path)
