@@ -48,6 +48,7 @@ _FAILED = re.compile(
     r"barrier task \w+\(\d+, (\d+)\) finished unsuccessfully\.\n[^\n]*Traceback \(most recent call last\):\n(.*)",
     re.DOTALL,
 )
+_GIVEN_UP = re.compile(rf"Task (\d+) in stage \S+ failed (\d+) times\b.*?{_LOST[0].pattern}")
 _MAKERS = ("pyspark.errors.exceptions.captured", "pyspark.sql.connect.client.core")  # classic, Connect
 
 
@@ -133,10 +134,16 @@ def lost(error: BaseException) -> OpError | None:
 
 
 def noted(error: Exception) -> Exception:
-    """The same, with a note that says in a line what ended a Python task of a barrier stage, where it tells so: the
-    first line of Py4J's errors only names a call of its own."""
+    """The same, with a note that says in a line what ended a Python task of a barrier stage, or took the executors of
+    one that computes the table, where it tells so: the first line of Py4J's errors only names a call of its own."""
     if told := _FAILED.search(str(error)):
         task, traceback = told.groups()
         lines = [line for line in _AFTER.split(traceback, maxsplit=1)[0].splitlines() if line[:1].strip()]
         error.add_note(f"Spark's task {task} failed: {lines[-1] if lines else 'its traceback is empty'}")
+    elif told := _GIVEN_UP.search(str(error)):
+        task, times, what = told[1], told[2], ": ".join(filter(None, told.groups()[2:]))
+        error.add_note(
+            f"Spark's task {task} failed {times} times, as often as spark.task.maxFailures says ({what}). Look for why "
+            "in its executor's log"
+        )
     return error

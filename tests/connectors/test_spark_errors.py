@@ -180,6 +180,17 @@ def test_what_ended_a_task_is_told_in_a_line() -> None:
     error = RuntimeError(STAGE.format(f"{TASK_ENDED}{python}{lines}"))
     assert noted(error) is error and error.__notes__ == ["Spark's task 0 failed: KeyError: 'NAME'"]
     assert launch._in_a_line(error) == "Spark's task 0 failed: KeyError: 'NAME'"
+    given_up = noted(
+        RuntimeError(
+            "An error occurred while calling o1.collectToPython.\n: org.apache.spark.SparkException: Job aborted due "
+            "to stage failure: Task 2 in stage 3.0 failed 4 times, most recent failure: Lost task 2.3 in stage 3.0 "
+            "(TID 8) (host executor 1): ExecutorLostFailure (executor 1 exited) Reason: Command exited with code 137\n"
+        )
+    )
+    assert launch._in_a_line(given_up) == (
+        "Spark's task 2 failed 4 times, as often as spark.task.maxFailures says (executor 1 exited: Command exited "
+        "with code 137). Look for why in its executor's log"
+    )
     other = noted(RuntimeError("another"))
     assert not hasattr(other, "__notes__") and launch._in_a_line(other) == "RuntimeError: another"
 
