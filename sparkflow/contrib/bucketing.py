@@ -91,7 +91,7 @@ def bucket_by_sequence_length(
             flat, which, batch_size, len(edges) + 1, num_threads, capacity, bucket_capacities, given, dynamic_pad,
             allow_smaller_final_batch, keep_input, shared_name,
         )  # fmt: skip
-        return lengths, _like(tensors, rows)
+        return lengths, rows if isinstance(tensors, (list, tuple)) else _like(tensors, rows)  # a list of one, too
 
 
 def _each(value: Any, count: int, name: str) -> list[int]:

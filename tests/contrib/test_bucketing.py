@@ -51,6 +51,13 @@ def test_sequences_of_similar_length(graph: Any, smaller: bool, threads: int) ->
     assert len({*seen}) == len(seen) and (sorted(seen) == list(range(41)) if smaller else len(seen) >= 41 - 3 * 3)
 
 
+def test_a_list_of_one_stays_a_list(graph: Any) -> None:
+    """As in TensorFlow: programs take its first entry."""
+    number = numbers(4)
+    _, found = BY_LENGTH(number, [tf.range(number)], 2, [3], dynamic_pad=True)
+    assert isinstance(found, list) and [values.shape.as_list() for values in found] == [[2, None]]
+
+
 def test_buckets_with_sizes_of_their_own(graph: Any) -> None:
     number = numbers(30)
     which, found = tf.contrib.training.bucket(
