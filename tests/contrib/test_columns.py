@@ -84,3 +84,21 @@ def test_what_an_example_has_once_beside_its_steps(graph: Any) -> None:
     assert both.shape.as_list() == [2, None, 3] and found[:, :, 2].tolist() == [[1, 1, 1], [2, 2, 2]]
     with pytest.raises(ValueError, match="sequence_input must have 3 dimensions"):
         tf.contrib.feature_column.concatenate_context_input(once, once)
+
+
+def test_bags_of_words(graph: Any) -> None:
+    """Ids of 0 are no words, and where there is none the row of 0 stands: as TensorFlow 1 has it."""
+    table = np.arange(8, dtype=np.float32).reshape(4, 2)
+    start = tf.constant_initializer(table)
+    ids = tf.constant([[1, 0, 3], [0, 0, 0]], tf.int64)
+    sparse = tf.SparseTensor([[0, 0], [0, 1]], tf.constant([1, 0], tf.int64), [1, 2])
+    words = layers.bow_encoder(ids, 4, 2, initializer=start, scope="bow")
+    every = layers.bow_encoder(ids, 4, 2, False, scope="bow", reuse=True)
+    given = layers.bow_encoder(sparse, 4, 2, scope="bow", reuse=True)
+    assert [v.op.name for v in tf.model_variables()] == ["bow/embeddings"]
+    found = run([words, every, given])
+    np.testing.assert_allclose(found[0], [table[[1, 3]].mean(0), table[0]])
+    np.testing.assert_allclose(found[1], [table[[1, 0, 3]].mean(0), table[0]])
+    np.testing.assert_allclose(found[2], [table[[0, 1]].mean(0)])
+    with pytest.raises(TypeError, match="bow_encoder: ids must be a dense Tensor"):
+        layers.bow_encoder(sparse, 4, 2, False)

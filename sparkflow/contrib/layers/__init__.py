@@ -19,7 +19,7 @@ from sparkflow.contrib.layers.columns import (
     weighted_sparse_column,
     weighted_sum_from_feature_columns,
 )
-from sparkflow.contrib.layers.embeddings import embedding_lookup_unique, safe_embedding_lookup_sparse
+from sparkflow.contrib.layers.embeddings import bow_encoder, embedding_lookup_unique, safe_embedding_lookup_sparse
 from sparkflow.contrib.layers.initializers import (
     variance_scaling_initializer,
     xavier_initializer,
