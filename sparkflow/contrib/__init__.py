@@ -8,8 +8,8 @@ from typing import Any
 _PARTS = (
     "autograph", "cluster_resolver", "compiler", "crf", "cudnn_rnn", "data", "deprecated", "distribute",
     "distributions", "eager", "estimator", "factorization", "feature_column", "framework", "graph_editor", "hooks",
-    "image", "keras", "layers", "learn", "legacy_seq2seq", "lookup", "losses", "metrics", "opt", "predictor", "rnn",
-    "seq2seq", "signal", "slim", "sparsemax", "staging", "stateless", "tensorboard", "tpu", "training", "util",
+    "image", "keras", "layers", "learn", "legacy_seq2seq", "lookup", "losses", "metrics", "nn", "opt", "predictor",
+    "rnn", "seq2seq", "signal", "slim", "sparsemax", "staging", "stateless", "tensorboard", "tpu", "training", "util",
 )  # fmt: skip
 
 
