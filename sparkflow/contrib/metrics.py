@@ -12,6 +12,7 @@ from sparkflow.framework.graph import get_default_graph
 from sparkflow.metrics import *
 from sparkflow.metrics.streaming import Collections, add_to, metric_variable, published, weights_for
 from sparkflow.ops import array, array_select, math, math_reduce
+from sparkflow.ops.array_made import confusion_matrix
 from sparkflow.ops.variable_scope import variable_scope
 from sparkflow_runtime.wire.dtypes import float32
 

@@ -83,3 +83,7 @@ def test_a_covariance_needs_two_values(graph: Any) -> None:
         session.run(tf.local_variables_initializer())
         assert np.isnan([session.run(value), session.run(update, {x: [3.0], y: [1.0]})]).all()
         assert session.run(update, {x: [5.0, 4.0], y: [2.0, 0.0]}) == pytest.approx(np.cov([3, 5, 4], [1, 2, 0])[0, 1])
+
+
+def test_a_confusion_matrix_is_there_too() -> None:
+    assert tf.contrib.metrics.confusion_matrix is tf.confusion_matrix
