@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from sparkflow_runtime.kernels.compiled import compiled
+from sparkflow_runtime.kernels.half_numbers import of_half, to_half
 from sparkflow_runtime.kernels.registry import Node
 from sparkflow_runtime.resources.rings import Codec
 from sparkflow_runtime.wire import dtypes
@@ -65,26 +66,14 @@ def from_bfloat16(x: np.ndarray) -> np.ndarray:
     return out.view(np.float32)
 
 
-_SIGN16, _EXPONENTS, _BITS23, _LEAST = (np.uint32(n) for n in (0x8000, 23, 0x7FFFFF, 112))
-_REBASE, _HIDDEN, _MOST_SHIFT, _SHIFT_BASE = (np.uint32(n) for n in (0x38000000, 0x800000, 31, 126))
-_THIRTEEN, _ROUND13, _TOO_LARGE = np.uint32(13), np.uint32(0xFFF), np.uint32(0x47800000)
-_INFINITY16, _NAN16, _NAN = np.uint32(0x7C00), np.uint32(0x7E00), np.uint32(0x7FC00000)
-_MAGNITUDE16, _SCALE, _ZERO, _BLOCK = np.uint32(0x7FFF), np.float32(2.0**112), np.uint64(0), np.uint64(1024)
+_MAGNITUDE16, _INFINITY16, _QUIET_BIT = np.uint32(0x7FFF), np.uint32(0x7C00), np.uint32(0x400000)
+_SIGN16, _NAN16, _MANTISSA16, _THIRTEEN = np.uint32(0x8000), np.uint32(0x7E00), np.uint32(0x3FF), np.uint32(13)
 
 
-@compiled(["void(Array(uint32, 1, 'C', readonly=True), uint16[::1])"])
+@compiled(["void(Array(uint32, 1, 'C', readonly=True), uint16[::1])"], parts=[to_half])
 def _round16(bits: Any, out: Any) -> None:
-    """To nearest even. Below 2**-14 the last bit kept is that of 2**-24, so more of the mantissa goes."""
     for i in range(bits.shape[0]):
-        b = bits[i] & _MAGNITUDE
-        normal = (b - _REBASE + _ROUND13 + ((b >> _THIRTEEN) & _ONE)) >> _THIRTEEN
-        mantissa, exponent = (b & _BITS23) | _HIDDEN, b >> _EXPONENTS
-        shift = min(_SHIFT_BASE - min(exponent, _LEAST), _MOST_SHIFT)
-        small = (mantissa + (_ONE << (shift - _ONE)) - _ONE + ((mantissa >> shift) & _ONE)) >> shift
-        found = small if exponent <= _LEAST else normal
-        found = _INFINITY16 if b >= _TOO_LARGE else found
-        found = _NAN16 if b > _INFINITY else found
-        out[i] = found | ((bits[i] >> _SIXTEEN) & _SIGN16)
+        out[i] = to_half(bits[i])
 
 
 @_round16.otherwise
@@ -92,33 +81,20 @@ def _(bits: Any, out: Any) -> None:
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         out[:] = bits.view(np.float32).astype(np.float16).view(np.uint16)
     nans = (bits & _MAGNITUDE) > _INFINITY
-    out[nans] = _NAN16 | ((bits[nans] >> _SIXTEEN) & _SIGN16)
+    out[nans] = (bits[nans] >> _THIRTEEN) & _MANTISSA16 | _NAN16 | ((bits[nans] >> _SIXTEEN) & _SIGN16)
 
 
-@compiled(["void(Array(uint16, 1, 'C', readonly=True), uint32[::1], float32[::1])"])
-def _widen16(bits: Any, out: Any, floats: Any) -> None:
-    """floats: the memory of `out`. Seen as a float32, the moved bits are 2**112 too small, subnormal ones too."""
-    size = np.uint64(bits.shape[0])
-    for begin in range(_ZERO, size, _BLOCK):
-        end = min(begin + _BLOCK, size)
-        for i in range(begin, end):
-            out[i] = (np.uint32(bits[i]) & _MAGNITUDE16) << _THIRTEEN
-        for i in range(begin, end):
-            floats[i] *= _SCALE
-        for i in range(begin, end):
-            b = np.uint32(bits[i])
-            number = b & _MAGNITUDE16
-            found = _INFINITY if number >= _INFINITY16 else out[i]
-            found = _NAN if number > _INFINITY16 else found
-            out[i] = found | ((b & _SIGN16) << _SIXTEEN)
+@compiled(["void(Array(uint16, 1, 'C', readonly=True), uint32[::1])"], parts=[of_half])
+def _widen16(bits: Any, out: Any) -> None:
+    for i in range(bits.shape[0]):
+        out[i] = of_half(np.uint32(bits[i]))
 
 
 @_widen16.otherwise
-def _(bits: Any, out: Any, floats: Any) -> None:
+def _(bits: Any, out: Any) -> None:
     with np.errstate(invalid="ignore"):
-        floats[:] = bits.view(np.float16)
-    nans = (bits & _MAGNITUDE16) > _INFINITY16
-    out[nans] = _NAN | ((bits[nans].astype(np.uint32) & _SIGN16) << _SIXTEEN)
+        out.view(np.float32)[:] = bits.view(np.float16)
+    out[(bits & _MAGNITUDE16) > _INFINITY16] |= _QUIET_BIT
 
 
 def to_float16(x: np.ndarray) -> np.ndarray:
@@ -132,8 +108,7 @@ def from_float16(x: np.ndarray) -> np.ndarray:
     """float16 -> float32, exactly. Raises InvalidArgumentError on another dtype."""
     _check(x, np.dtype(np.float16))
     out = np.empty(x.shape, np.uint32)
-    flat = out.reshape(-1)
-    _widen16(np.ascontiguousarray(x).reshape(-1).view(np.uint16), flat, flat.view(np.float32))
+    _widen16(np.ascontiguousarray(x).reshape(-1).view(np.uint16), out.reshape(-1))
     return out.view(np.float32)
 
 

@@ -17,6 +17,7 @@ import numpy as np
 
 from sparkflow_runtime.kernels import row_loops
 from sparkflow_runtime.kernels.distinct_loops import lay_out, number_ids, sum_to_distinct
+from sparkflow_runtime.kernels.half_rows import HALVES, narrowed, widened
 from sparkflow_runtime.kernels.memory import copying, memory, position, positions, rows_ready, stride
 from sparkflow_runtime.kernels.registry import Node, bound
 from sparkflow_runtime.kernels.row_loops import unsigned
@@ -84,7 +85,7 @@ def _gather_distinct(node: Node) -> Callable[..., Array]:
 
 def _gatherable(tables: Sequence[Array]) -> bool:
     dtype = tables[0].dtype
-    plain = dtype.itemsize in (4, 8) and dtype.kind in "fiu"
+    plain = dtype in HALVES or (dtype.itemsize in (4, 8) and dtype.kind in "fiu")
     return plain and all(t.flags.c_contiguous and t.flags.aligned for t in tables)
 
 
@@ -210,6 +211,8 @@ def _sum_to_distinct(node: Node) -> Callable[..., Array]:
 
     def run(*inputs: Array) -> Array:
         grads, (counts, places, sizes) = inputs[:n], inputs[n:]
+        if grads[0].dtype in HALVES:
+            return narrowed(run(*map(widened, grads), counts, places, sizes), grads[0].dtype)
         begins, ends = bounds(grads, sizes)
         mine = counts[of]
         rows = _Columns(grads[0], columns, widths) if columns is not None else _Separate(grads)

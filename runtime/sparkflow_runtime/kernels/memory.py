@@ -29,7 +29,7 @@ def memory(dtype: np.dtype[Any]) -> np.ndarray:
 
 @cache
 def copying(dtype: np.dtype[Any]) -> np.ndarray:
-    """All memory as integers of the size of dtype (4 or 8), at the same positions: for loops that only copy."""
+    """All memory as integers of the size of dtype (2, 4 or 8), at the same positions: for loops that only copy."""
     return memory(np.dtype(f"i{dtype.itemsize}"))
 
 

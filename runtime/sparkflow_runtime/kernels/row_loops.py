@@ -24,6 +24,7 @@ from sparkflow_runtime.kernels.sum_loops import sum_rows
 Array = Any
 FLOATS = ("float32", "float64")
 ITEMS = ("int32", "int64")  # of 4 and 8 bytes: rows that are only copied may be of any such type
+_COPIED = ("int16", *ITEMS)
 _U = "uint64[::1]"
 _ZERO, _ONE, _TWO = np.uint64(0), np.uint64(1), np.uint64(2)
 
@@ -64,7 +65,7 @@ def _(ids: Array, starts: Array, ends: Array, sizes: Array) -> int:
 _BLOCK = np.uint64(64)  # rows that are written before the next table's turn: the pages of so many stay at hand
 
 
-@compiled([f"{item}({item}[::1], {', '.join([_U] * 7)})" for item in ITEMS])
+@compiled([f"{item}({item}[::1], {', '.join([_U] * 7)})" for item in _COPIED])
 def gather_rows(
     memory: Array, tables: Array, widths: Array, ids: Array, starts: Array, ends: Array, at: Array, steps: Array
 ) -> int:

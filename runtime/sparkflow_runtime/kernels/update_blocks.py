@@ -5,6 +5,7 @@ Rules work element by element, so the bits do not depend on the blocks.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -62,3 +63,19 @@ class Blocks:
         for i in range(len(starts)):
             one, two = self._kept[1 + i], self._kept[1 + len(starts) + i]
             self._table[i, _ARGS : _ARGS + 4] = id(self._kept[0]), id(one), id(two), id(_ZERO)
+
+
+_PIECE = 1 << 15  # elements
+
+
+def pieces(xp: Any, held: list[Array], grad: Array) -> Iterator[tuple[list[Array], Array]]:
+    """Large arrays piece by piece: what a rule computes on the way then stays in a cache and needs no memory of the
+    variable's size. Rules work element by element, so the bits are the same."""
+    everything = [*held, grad]
+    if xp is not np or grad.size <= _PIECE or not all(a.flags.c_contiguous for a in everything):
+        yield held, grad
+        return
+    flat = [a.reshape(-1) for a in everything]
+    for at in range(0, grad.size, _PIECE):
+        *arrays, part = (a[at : at + _PIECE] for a in flat)
+        yield arrays, part

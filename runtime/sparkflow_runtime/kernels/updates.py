@@ -1,7 +1,8 @@
 """One optimizer step over several variables: shapes checked, rows found, then one call of the rule's loop.
 
 `UPDATES` says of each op which rule it is and where its inputs stand. The loops take float32 and float64 in host
-memory; anything else goes variable by variable through the rule in numpy or cupy, with the same result.
+memory, and float16 and bfloat16 as float32 (half_rows.py); anything else goes variable by variable through the rule in
+numpy or cupy, with the same result.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sparkflow_runtime.kernels import decay_loops, registry, row_loops, rules, update_loops
+from sparkflow_runtime.kernels import decay_loops, half_rows, registry, row_loops, rules, update_loops
 from sparkflow_runtime.kernels.compiled import Compiled
 from sparkflow_runtime.kernels.crew import crew, table_of
 from sparkflow_runtime.kernels.host import check_indices
@@ -27,7 +28,7 @@ from sparkflow_runtime.kernels.parallel import scratch, share
 from sparkflow_runtime.kernels.row_loops import unsigned
 from sparkflow_runtime.kernels.sorting import unique_parts
 from sparkflow_runtime.kernels.sum_loops import sum_rows
-from sparkflow_runtime.kernels.update_blocks import Blocks
+from sparkflow_runtime.kernels.update_blocks import Blocks, pieces
 from sparkflow_runtime.kernels.update_loops import update_rows
 
 Array = Any
@@ -153,8 +154,12 @@ class Updater:
             if on_gpu.apply_rule(self._xp, self.update.rule, self._attrs, held, grad, scalars):
                 return
         if not self._compiles([held], scalars) or not held[0].size:
+            halves = self._xp is np and half_rows.all_of([held])
             for arrays, part in pieces(self._xp, held, grad):
-                self._rule(self._xp, self._attrs, arrays, part, *scalars)
+                if halves:
+                    half_rows.dense(self.dense, arrays, part, scalars)
+                else:
+                    self._rule(self._xp, self._attrs, arrays, part, *scalars)
             return
         grad = np.ascontiguousarray(grad)
         factors = self._factors(scalars, grad.dtype)
@@ -202,7 +207,11 @@ class Updater:
         out of range; `names` are for that.
         """
         if not self._compiles(tables, scalars):
-            self._one_by_one(tables, grads, indices, scalars, how, names)
+            if self._xp is np and half_rows.all_of(tables):
+                _check(tables, indices, names)
+                half_rows.sparse(self.sparse, tables, grads, indices, scalars, how, names, self.update.decays)
+            else:
+                self._one_by_one(tables, grads, indices, scalars, how, names)
             return
         grads = [g if rows_ready(g) else np.array(g, order="C") for g in grads]  # of a sum it is one number, repeated
         ids, starts = flat_ids(indices)
@@ -314,22 +323,6 @@ class Updater:
                 decay_loops.decay_others_of(self._xp, held, rows, scalars)
             if rows.size:
                 update_rows(self._xp, self._rule, self._attrs, held, grad, rows, scalars)
-
-
-_PIECE = 1 << 15  # elements
-
-
-def pieces(xp: Any, held: list[Array], grad: Array) -> Iterator[tuple[list[Array], Array]]:
-    """Large arrays piece by piece: what a rule computes on the way then stays in a cache and needs no memory of the
-    variable's size. Rules work element by element, so the bits are the same."""
-    everything = [*held, grad]
-    if xp is not np or grad.size <= _PIECE or not all(a.flags.c_contiguous for a in everything):
-        yield held, grad
-        return
-    flat = [a.reshape(-1) for a in everything]
-    for at in range(0, grad.size, _PIECE):
-        *arrays, part = (a[at : at + _PIECE] for a in flat)
-        yield arrays, part
 
 
 class _Rows(NamedTuple):

@@ -6,7 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from sparkflow_runtime.kernels import compression
+from sparkflow_runtime.kernels import compression, half_numbers
 from sparkflow_runtime.kernels.compression import (
     from_bfloat16,
     from_float16,
@@ -42,6 +42,20 @@ def test_bfloat16_is_rounded_to_nearest_even() -> None:
     np.testing.assert_array_equal(from_bfloat16(got)[numbers], wanted.astype(np.float32)[numbers])
 
 
+def test_steps_give_what_the_instruction_gives() -> None:
+    halves = np.arange(1 << 16, dtype=np.uint32)
+    wide = np.array([half_numbers.exact(h) for h in halves], np.uint32)
+    by_loop = np.empty_like(wide)
+    compression._widen16.compile()(halves.astype(np.uint16), by_loop)
+    np.testing.assert_array_equal(wide, by_loop)
+    between = (wide[:, None] + np.array([0, 0xFFF, 0x1000, 0x1001], np.uint32)).reshape(-1)
+    given = np.concatenate([every_kind()[:20_000].view(np.uint32), between[::7]])
+    narrow = np.array([half_numbers.rounded(b) for b in given], np.uint16)
+    by_loop = np.empty_like(narrow)
+    compression._round16.compile()(given, by_loop)
+    np.testing.assert_array_equal(narrow, by_loop)
+
+
 @pytest.mark.usefixtures("version")
 def test_float16_is_rounded_to_nearest_even() -> None:
     halves = np.arange(1 << 16).astype(np.uint16).view(np.float16)
@@ -69,7 +83,7 @@ def test_both_versions_give_the_same_bits_for_what_is_no_number() -> None:
         ]
     ):
         shrink(nans, narrow[i])
-        grow(narrow[0] | np.uint16(1), wide[i], wide[i].view(np.float32))
+        grow(narrow[0] | np.uint16(1), wide[i])
     assert narrow[0].tolist() == narrow[1].tolist() and wide[0].tolist() == wide[1].tolist()
 
 

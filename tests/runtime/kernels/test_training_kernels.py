@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sparkflow_runtime.kernels import decay_loops, rules, updates
+from sparkflow_runtime.kernels import decay_loops, rules, update_blocks, updates
 from sparkflow_runtime.kernels.memory import memory, position, positions
 from sparkflow_runtime.kernels.registry import Node, find
 from sparkflow_runtime.kernels.training import Locks
@@ -244,8 +244,8 @@ def test_large_variables_are_changed_piece_by_piece(monkeypatch: pytest.MonkeyPa
     scalars = scalars[: {"ApplyGradientDescent": 1, "ApplyMomentum": 2, "ApplyAdam": 6}[op]]
     whole, pieces = ([a.copy() for a in arrays] for _ in range(2))
     rule(np, {}, whole[:-1], whole[-1], *scalars)
-    monkeypatch.setattr(updates, "_PIECE", 64)
-    for held, grad in updates.pieces(np, pieces[:-1], pieces[-1]):
+    monkeypatch.setattr(update_blocks, "_PIECE", 64)
+    for held, grad in update_blocks.pieces(np, pieces[:-1], pieces[-1]):
         assert grad.shape == (64,) or grad.size < 64
         rule(np, {}, held, grad, *scalars)
     for a, b in zip(whole, pieces):

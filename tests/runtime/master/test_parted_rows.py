@@ -77,10 +77,10 @@ def same_bits(made: list[list[np.ndarray]]) -> bool:
     return [v.tobytes() for v in made[0]] == [v.tobytes() for v in made[1]]
 
 
-def near(made: list[list[np.ndarray]]) -> None:
+def near(made: list[list[np.ndarray]], rtol: float = 1e-5, atol: float = 1e-6) -> None:
     """As where rows of one id are subtracted at once, not one by one."""
     for one, other in zip(*made, strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(one, other, rtol, atol)
 
 
 OPTIMIZERS = {
@@ -108,9 +108,10 @@ def test_a_task_may_have_several_shards(cluster: Any, strategy: str, shards: int
     assert same_bits(made)
 
 
-@pytest.mark.parametrize("dtype", [np.float64, np.float16])
-def test_rows_of_any_width_of_number(cluster: Any, dtype: Any) -> None:
-    near([trained(cluster, on, OPTIMIZERS["sgd"], 2, dtype=dtype) for on in (True, False)])
+@pytest.mark.parametrize(("dtype", "rtol", "atol"), [(np.float64, 1e-5, 1e-6), (np.float16, 5e-3, 2e-3)])
+def test_rows_of_any_width_of_number(cluster: Any, dtype: Any, rtol: float, atol: float) -> None:
+    """Of float16 sums are rounded once; ScatterSub rounds with each row."""
+    near([trained(cluster, on, OPTIMIZERS["sgd"], 2, dtype=dtype) for on in (True, False)], rtol, atol)
 
 
 def placed(fetches: list[str], targets: list[str], feeds: tuple[str, ...] = ("ids:0",)) -> GraphDef:

@@ -14,7 +14,7 @@ from sparkflow_runtime.master.passes.view import Op, View, producer
 from sparkflow_runtime.wire import dtypes
 from sparkflow_runtime.wire.devices import on_cpu
 
-_FLOATS = dtypes.float32, dtypes.float64
+_FLOATS = dtypes.float32, dtypes.float64, dtypes.float16, dtypes.bfloat16
 
 
 def join_row_descent(view: View) -> None:
