@@ -17,7 +17,7 @@ import numpy as np
 
 from sparkflow_runtime.kernels import row_loops
 from sparkflow_runtime.kernels.distinct_loops import lay_out, number_ids, sum_to_distinct
-from sparkflow_runtime.kernels.half_rows import HALVES, narrowed, widened
+from sparkflow_runtime.kernels.halves import HALVES, narrowed, widened
 from sparkflow_runtime.kernels.memory import copying, memory, position, positions, rows_ready, stride
 from sparkflow_runtime.kernels.registry import Node, bound
 from sparkflow_runtime.kernels.row_loops import unsigned

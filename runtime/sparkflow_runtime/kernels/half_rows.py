@@ -14,27 +14,14 @@ import numpy as np
 
 from sparkflow_runtime.kernels import decay_loops, row_loops
 from sparkflow_runtime.kernels.compiled import compiled
-from sparkflow_runtime.kernels.compression import CODECS
+from sparkflow_runtime.kernels.halves import HALVES, narrowed, widened
 from sparkflow_runtime.kernels.memory import copying, memory, position, positions
 from sparkflow_runtime.kernels.parallel import share
 from sparkflow_runtime.kernels.row_loops import rows_at, unsigned
 from sparkflow_runtime.kernels.sorting import unique_parts
-from sparkflow_runtime.wire import dtypes
 
 Array = Any
 _U = "uint64[::1]"
-_CODECS = {getattr(dtypes, name).np: codec for name, codec in CODECS.items()}
-HALVES = frozenset(_CODECS)
-
-
-def widened(x: Array) -> Array:
-    """float16 or bfloat16 of any shape -> float32 of that shape, exactly."""
-    return _CODECS[x.dtype][1](x)
-
-
-def narrowed(x: Array, dtype: Any) -> Array:
-    """float32 of any shape -> float16 or bfloat16 of that shape, to nearest even."""
-    return _CODECS[dtype][0](x)
 
 
 def all_of(tables: Sequence[Sequence[Array]]) -> bool:

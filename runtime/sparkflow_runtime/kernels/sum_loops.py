@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from sparkflow_runtime.kernels.compiled import compiled
+from sparkflow_runtime.kernels.halves import HALVES, narrowed, widened
 from sparkflow_runtime.kernels.sorting import grouped, reduced_runs
 
 _FLOATS = ("float32", "float64")
@@ -27,6 +28,8 @@ def sum_rows(xp: Any, data: Any, ids: Any, count: int) -> Any:
     """
     if len(ids) != len(data):
         raise ValueError(f"{len(ids)} ids for {len(data)} rows")
+    if xp is np and data.dtype in HALVES:  # rounded once
+        return narrowed(sum_rows(xp, widened(data), ids, count), data.dtype)
     zero = b"" if data.dtype.kind == "O" else data.dtype.type(0)
     out = xp.full((count, *data.shape[1:]), zero, data.dtype)
     if not ids.size or not data.size:

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 from sparkflow_runtime.kernels import half_rows
-from sparkflow_runtime.kernels.half_rows import Rows, narrowed, put_rows, widened
+from sparkflow_runtime.kernels.half_rows import Rows, put_rows
+from sparkflow_runtime.kernels.halves import narrowed, widened
+from sparkflow_runtime.kernels.sum_loops import sum_rows
 from sparkflow_runtime.kernels.updates import Updater
 from sparkflow_runtime.wire import dtypes
 from sparkflow_runtime.wire.errors import InvalidArgumentError
@@ -112,3 +114,12 @@ def test_rows_travel_as_they_are_and_gradients_as_sums(dtype: Any) -> None:
     narrow, wide = sums(*grads, counts, places, sizes), sums(*map(widened, grads), counts, places, sizes)
     assert narrow.dtype == dtype and wide.dtype == np.float32
     np.testing.assert_array_equal(narrow.view(np.uint16), narrowed(wide, dtype).view(np.uint16))
+
+
+def test_sums_of_rows_are_rounded_once(dtype: Any) -> None:
+    rng = np.random.default_rng(4)
+    rows, ids = positive(rng, (50, 3), dtype), rng.integers(0, 4, 50)
+    found, wide = sum_rows(np, rows, ids, 5), sum_rows(np, widened(rows), ids, 5)
+    np.testing.assert_array_equal(found.view(np.uint16), narrowed(wide, dtype).view(np.uint16))
+    with pytest.raises(IndexError, match="id 7 of row 1"):
+        sum_rows(np, rows[:2], np.array([0, 7]), 5)
