@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
 
-from sparkflow_runtime.kernels import decay_loops, row_loops
+from sparkflow_runtime.kernels import compression, decay_loops, row_loops
 from sparkflow_runtime.kernels.compiled import compiled
+from sparkflow_runtime.kernels.distinct_loops import number_ids
 from sparkflow_runtime.kernels.halves import HALVES, narrowed, widened
 from sparkflow_runtime.kernels.memory import copying, memory, position, positions
 from sparkflow_runtime.kernels.parallel import share
 from sparkflow_runtime.kernels.row_loops import rows_at, unsigned
-from sparkflow_runtime.kernels.sorting import unique_parts
 
 Array = Any
 _U = "uint64[::1]"
@@ -33,6 +34,7 @@ def all_of(tables: Sequence[Sequence[Array]]) -> bool:
 
 def dense(update: Callable[..., None], held: list[Array], grad: Array, scalars: Sequence[Array]) -> None:
     """An Updater's `dense`, of float32."""
+    _prepare()
     wide = [widened(a) for a in held]
     update(wide, widened(grad), scalars)
     for array, new in zip(held, wide):
@@ -51,10 +53,11 @@ def sparse(
 ) -> None:
     """An Updater's `sparse`, of float32: of arrays that have the rows alone that are named. Indices have been checked.
     decays: whether the other rows change too, as decay_loops has it."""
+    _prepare()
     if how == "distinct":
         ids, mine = list(indices), [np.arange(rows.size) for rows in indices]
     else:
-        ids, mine = map(list, zip(*[unique_parts(np, rows)[:2] for rows in indices]))
+        ids, mine = _numbered(indices)
     kinds = len(tables[0])
     rows = Rows([array for held in tables for array in held], [one for one in ids for _ in range(kinds)])
     if decays:
@@ -62,6 +65,26 @@ def sparse(
     wide = [rows.arrays[t : t + kinds] for t in range(0, len(rows.arrays), kinds)]
     update(wide, [widened(g) for g in grads], mine, scalars, how, names)
     rows.put_back()
+
+
+@cache
+def _prepare() -> None:
+    compression.prepare()
+    for loop in (put_rows, row_loops.gather_rows, number_ids):
+        loop.prepare()
+
+
+def _numbered(indices: Sequence[Array]) -> tuple[list[Array], list[Array]]:
+    """Of each array the distinct ids, and which of them its ids are."""
+    ends = np.array([rows.size for rows in indices]).cumsum()
+    flat = np.concatenate(indices, dtype=np.int64, casting="same_kind")
+    starts, distinct, places = ends - [rows.size for rows in indices], np.empty_like(flat), np.empty_like(flat)
+    counts = np.empty_like(ends)
+    heads = np.empty(max(16, 4 * int((ends - starts).max())), np.uint64)
+    number_ids(*map(unsigned, (flat, starts, ends, distinct, counts, places)), heads)
+    begins = counts.cumsum() - counts
+    ids = [distinct[a : a + n] for a, n in zip(begins.tolist(), counts.tolist())]
+    return ids, [places[a:b] for a, b in zip(starts.tolist(), ends.tolist())]
 
 
 _BLOCK = 1 << 16  # items, of which three arrays fit into a core's cache as float32
