@@ -18,7 +18,8 @@ users and of items, against the others of a batch. experts: four, two tasks that
 with weights. fields: ten columns, each with a table for every other (factorization machine). pairs: products of all
 pairs of rows beside them. recurrent: gated units over 20 items by `scan`, sampled softmax. attention: two blocks of
 causal attention over 20 items, Adam. penalty: deepfm of one table of 100,000 rows, with a penalty on all of it.
-padded: rows of a table whose first row is replaced by zeros, scaled, weighed by a softmax; Adam.
+padded: rows of a table whose first row is replaced by zeros, scaled, weighed by a softmax; Adam. float16, bfloat16:
+slots with tables of these, whose rows are cast to float32.
 """
 
 from __future__ import annotations
@@ -273,6 +274,22 @@ class Maker:
             lambda: {seen: self.ids(BATCH, 20, rows=items), item: self.ids(BATCH, rows=items)},
         )
 
+    def float16(self) -> Model:
+        return self.halves(self.tf.float16)
+
+    def bfloat16(self) -> Model:
+        return self.halves(self.tf.bfloat16)
+
+    def halves(self, dtype: Any) -> Model:
+        tf, ids = self.tf, self.tf.placeholder(self.tf.int64, [None, COLUMNS])
+        drawn = np.random.RandomState(1).uniform(-0.05, 0.05, (ROWS, 16)).astype(np.float32)
+        tables = [
+            tf.get_variable(f"table{k}", drawn.shape, dtype, tf.constant_initializer(drawn)) for k in range(COLUMNS)
+        ]
+        rows = tf.concat([tf.nn.embedding_lookup(t, c) for t, c in zip(tables, tf.unstack(ids, axis=1))], 1)
+        optimizer = tf.train.AdagradOptimizer(0.05)
+        return self.labelled(self.logit(tf.cast(rows, tf.float32)), optimizer, lambda: {ids: self.ids(BATCH, COLUMNS)})
+
     def rows(self, ids: Any, name: str = "table") -> list[Any]:
         looked_up = self.tf.nn.embedding_lookup
         return [looked_up(self.table(f"{name}{k}"), c) for k, c in enumerate(self.tf.unstack(ids, axis=1))]
@@ -452,7 +469,7 @@ class Maker:
 
 
 CASES = [name for name, made in vars(Maker).items() if getattr(made, "__annotations__", {}).get("return") == "Model"]
-CASES.remove("labelled")
+CASES = [name for name in CASES if name not in ("labelled", "halves")]
 
 
 # ---------------------------------------------------------------------- processes
