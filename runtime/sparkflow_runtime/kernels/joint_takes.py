@@ -19,11 +19,13 @@ import numpy as np
 
 from sparkflow_runtime.kernels.distinct_loops import merge_rows
 from sparkflow_runtime.kernels.distinct_rows import Parts, SplitRows
+from sparkflow_runtime.kernels.halves import HALVES, narrowed, widened
 from sparkflow_runtime.kernels.memory import position, positions
 from sparkflow_runtime.kernels.merging import Givers, Merged, merged
 from sparkflow_runtime.kernels.parallel import filling
 from sparkflow_runtime.kernels.registry import EVERY_INPUT, Node, asynchronous, bound
-from sparkflow_runtime.kernels.row_loops import FLOATS, unsigned
+from sparkflow_runtime.kernels.row_loops import unsigned
+from sparkflow_runtime.kernels.sum_loops import FLOAT_TYPES
 from sparkflow_runtime.kernels.updates import flat_ids, same
 from sparkflow_runtime.resources.accumulators import Accumulator, SparseAccumulator
 from sparkflow_runtime.resources.groups import as_op_error
@@ -35,6 +37,7 @@ Array = Any
 Wait = Callable[..., None]
 Given = Sequence[tuple[Any, list[Any]]]  # accumulators, with the contributions of each in the order of the sum
 _CPU = ("CPU",)
+_ADDED_UP = {*FLOAT_TYPES, *HALVES}
 
 
 @bound("_AccumulateDistinct", refs=EVERY_INPUT, devices=_CPU)
@@ -103,7 +106,7 @@ def _averages(
     found: dict[int, Sequence[Any]] = {i: (None, None, None) for mine in sets for i in mine}
     for i, accumulator in enumerate(accumulators):
         if i not in found:
-            together = isinstance(accumulator, SparseAccumulator) and accumulator.dtype.name in FLOATS
+            together = isinstance(accumulator, SparseAccumulator) and accumulator.dtype.np in _ADDED_UP
             groups.setdefault((accumulator.dtype, accumulator.reduction) if together else i, []).append(i)
     for key, members in groups.items():
         if isinstance(key, int):
@@ -120,7 +123,14 @@ def _averages(
 def _merged(given: Given, threads: int = 1) -> Merged:
     """The averages of accumulators of one type and reduction, one's after the other's."""
     dtype, mean = given[0][0].dtype.np, given[0][0].reduction == "MEAN"
-    return merged(_as_they_came(given) or _collected(given), dtype, mean, threads)
+    halves = dtype in HALVES
+    found = merged(_as_they_came(given) or _collected(given), np.dtype(np.float32) if halves else dtype, mean, threads)
+    return found._replace(rows=narrowed(found.rows, dtype)) if halves else found
+
+
+def _summable(rows: Array) -> Array:
+    """As a type that the loop adds up."""
+    return widened(rows) if rows.dtype in HALVES else rows
 
 
 def _as_they_came(given: Given) -> Givers | None:
@@ -139,10 +149,11 @@ def _as_they_came(given: Given) -> Givers | None:
         came.append(together)
         parts.append(together.parts[:, [*map(_TABLE, givers)]])
     columns = np.stack(parts, 2)  # what lay_out says, table by table, the givers of each side by side
-    ids, rows = (positions([*arrays]) for arrays in zip(*(together[:2] for together in came)))
+    values = [_summable(together.rows) for together in came]
+    ids, rows = positions([together.ids for together in came]), positions(values)
     widths, begins, _, at, _, ends = columns
     starts, ends, at = ((column + place).reshape(-1) for column, place in ((begins, ids), (ends, ids), (at, rows)))
-    return Givers(widths[:, 0].copy(), starts, ends, at, [*came])
+    return Givers(widths[:, 0].copy(), starts, ends, at, [came, values])
 
 
 _TOGETHER, _TABLE = attrgetter("together"), attrgetter("table")
@@ -157,7 +168,7 @@ def _collected(given: Given) -> Givers:
     ids, starts = flat_ids([indices for indices, _ in flat])
     starts = starts + np.uint64(position(ids))
     widths = unsigned([math.prod(some[0][1].shape[1:]) for some in pairs])
-    values = [np.ascontiguousarray(rows) for _, rows in flat]
+    values = [np.ascontiguousarray(_summable(rows)) for _, rows in flat]
     return Givers(widths, starts[:-1], starts[1:], positions(values), [ids, values])
 
 

@@ -22,8 +22,8 @@ SHAPES = [(40, 4), (9, 2, 3), (100, 1)]
 COUNTS = [[12, 0, 7], [5, 9, 0], [1, 3, 30]]  # rows that each replica gives each table
 
 
-def accumulators(reduction: str) -> list[SparseAccumulator]:
-    return [SparseAccumulator(f"a{i}", dtypes.float32, shape, reduction) for i, shape in enumerate(SHAPES)]
+def accumulators(reduction: str, dtype: Any = dtypes.float32) -> list[SparseAccumulator]:
+    return [SparseAccumulator(f"a{i}", dtype, shape, reduction) for i, shape in enumerate(SHAPES)]
 
 
 def bind(op: str, **attrs: Any) -> Any:
@@ -36,9 +36,9 @@ def gradients(replica: int) -> list[tuple[np.ndarray, np.ndarray]]:
     return [(rng.permutation(s[0])[:n], rng.standard_normal((n, *s[1:])).astype("f4")) for n, s in sizes]
 
 
-def give(held: list[SparseAccumulator], replica: int, dtype: str = "i8") -> None:
-    """As a worker sends them: one array of rows, one of ids, one of counts."""
-    mine = gradients(replica)
+def give(held: list[SparseAccumulator], replica: int, dtype: str = "i8", rounded: Any = dtypes.float32) -> None:
+    """As a worker sends them: one array of rows, one of ids, one of counts. rounded: what numbers the rows are."""
+    mine = [(ids, rows.astype(rounded.np).astype(held[0].dtype.np)) for ids, rows in gradients(replica)]
     add = bind("_AccumulateDistinct", N=3, of=[0, 1, 2], row_shapes=[Shape(s[1:]) for s in SHAPES], _replica=replica)
     ids = np.concatenate([i for i, _ in mine]).astype(dtype)
     add(*held, np.int64(0), np.concatenate([v.ravel() for _, v in mine]), ids, np.array([len(i) for i, _ in mine]))
@@ -155,3 +155,23 @@ def test_threads_make_the_same_averages(crew: Crew, reduction: str, monkeypatch:
             give(held, replica)
         results.append([a.tobytes() for a in taken(held, set_sizes=[3], set_members=[0, 1, 2])[9:]])
     assert results[0] == results[1] and len(handed) == 1 and handed[0] > 1
+
+
+@pytest.mark.parametrize("reduction", ["MEAN", "SUM"])
+@pytest.mark.parametrize("half", [dtypes.float16, dtypes.bfloat16], ids=str)
+@pytest.mark.parametrize("sets", [{}, {"set_sizes": [3], "set_members": [0, 1, 2]}])
+def test_halves_are_added_up_as_float32_and_rounded_once(reduction: str, half: Any, sets: dict[str, Any]) -> None:
+    made = []
+    for dtype in (half, dtypes.float32):
+        held = accumulators(reduction, dtype)
+        for replica in (2, 0, 1):
+            give(held, replica, rounded=half)
+        if not sets:  # one that came by itself
+            ids, rows = gradients(0)[2]
+            held[2].apply_rows(0, ids, rows.astype(half.np).astype(dtype.np), SHAPES[2], 0)
+        made.append(taken(held, **sets))
+    for got, wide in zip(*made):
+        if got is None or got.dtype != half.np:
+            np.testing.assert_array_equal(got, wide)
+        else:
+            np.testing.assert_array_equal(got.view(np.uint16), wide.astype(half.np).view(np.uint16))

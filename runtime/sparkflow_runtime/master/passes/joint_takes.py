@@ -24,7 +24,7 @@ from sparkflow_runtime.wire.node_list import NodeList
 from sparkflow_runtime.wire.protos import GraphDef, NodeDef
 
 _PORTS = {"AccumulatorTakeGradient": 1, "SparseAccumulatorTakeGradient": 3}
-_FLOATS = {dtypes.float32.as_datatype_enum, dtypes.float64.as_datatype_enum}
+_FLOATS = {kind.as_datatype_enum for kind in (dtypes.float16, dtypes.bfloat16, dtypes.float32, dtypes.float64)}
 
 
 def joint_takes(graph: GraphDef, feeds: Collection[str] = (), kept: Collection[str] = ()) -> GraphDef:
