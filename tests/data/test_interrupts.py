@@ -16,6 +16,14 @@ import sparkflow as tf
 from sparkflow.data import interrupts
 
 
+@pytest.fixture(autouse=True)
+def handled() -> Iterator[None]:
+    """As at a terminal: a shell has what it starts in the background ignore the signal."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 def _interrupt() -> None:
     os.kill(os.getpid(), signal.SIGINT)
     time.sleep(0.01)  # it is heard now

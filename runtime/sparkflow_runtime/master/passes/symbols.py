@@ -15,6 +15,7 @@ from sparkflow_runtime.master.passes.shape_rules import EVERY, FIRST, Symbols, b
 if TYPE_CHECKING:
     from sparkflow_runtime.master.passes.view import Op, View
 
+_DEEPEST = 100
 _LONGEST = 16  # a vector with more numbers is no shape
 
 
@@ -57,6 +58,7 @@ class Shapes:
         self._view = ref(view)  # which holds them: without a ring all its nodes go as soon as it does
         self._known: dict[str, Symbols | None] = {}
         self._contents: dict[str, Symbols | int | str | None] = {}
+        self._depth = 0
         for op in view.ops.values():
             if view.context(op.name) is not None and op.name not in view.feeds:
                 self._known[op.name] = self._worked_out(op, 0)
@@ -122,10 +124,12 @@ class Shapes:
             op = self._made_of.ops.get(name) if edge not in self._made_of.feeds else None
             made = _CONTENTS.get(op.op) if op is not None and not port else None
             self._contents[edge] = None  # meanwhile: a loop's edges lead back
+            self._depth += 1  # a longer chain than sizes are made by is not followed: Python would end it
             if op is not None and op.op == "Unpack":
                 self._contents[edge] = self._element(op, int(port or 0))
-            elif op is not None and made is not None:
+            elif op is not None and made is not None and self._depth < _DEEPEST:
                 self._contents[edge] = made(self, op)
+            self._depth -= 1
         return self._contents[edge]
 
     def _constant(self, op: Op) -> Symbols | int | None:

@@ -132,3 +132,12 @@ def test_the_gradient_of_a_mean_is_divided_by_a_number(rows: int, axis: Any, lef
             divisions.append(sum(n.op == "FloorDiv" for part in metadata.partition_graphs for n in part.node))
     np.testing.assert_array_equal(*values)
     assert divisions == [1, left]  # of an unknown number of rows it stays
+
+
+def test_a_size_at_the_end_of_a_long_chain() -> None:
+    x = tf.placeholder(tf.float32, [None])
+    size = tf.shape(x)[0]
+    for _ in range(3000):
+        size = tf.identity(size) * 1
+    with tf.Session(config=without_arithmetic()) as session:
+        assert session.run(tf.reshape(x, tf.stack([size, 1])), {x: [1.0, 2.0]}).shape == (2, 1)
