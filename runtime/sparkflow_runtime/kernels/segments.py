@@ -8,6 +8,7 @@ import ml_dtypes
 import numpy as np
 
 from sparkflow_runtime.kernels import segment_loops, segment_reduce_loops
+from sparkflow_runtime.kernels.halves import HALVES, narrowed, widened
 from sparkflow_runtime.kernels.host import check_indices, one_int
 from sparkflow_runtime.kernels.registry import kernel, prepares
 from sparkflow_runtime.kernels.sorting import grouped, reduced_runs
@@ -157,6 +158,8 @@ def gradients_of_picked(
     xp: Any, kind: str, grad: Any, indices: Any, ids: Any, size: Any, skipped: Any = None
 ) -> Any:  # fmt: skip
     """The way back. skipped (bool): segments that give nothing."""
+    if xp is np and grad.dtype in HALVES:
+        return narrowed(gradients_of_picked(xp, kind, widened(grad), indices, ids, size, skipped), grad.dtype)
     if segment_loops.handles(xp, grad) and ids.ndim == 1 and indices.shape == ids.shape:
         out, bad = segment_loops.picked_gradients(grad, indices, ids, one_int(size), DIVIDED[kind], skipped)
         if bad < 0:

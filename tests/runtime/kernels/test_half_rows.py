@@ -123,3 +123,12 @@ def test_sums_of_rows_are_rounded_once(dtype: Any) -> None:
     np.testing.assert_array_equal(found.view(np.uint16), narrowed(wide, dtype).view(np.uint16))
     with pytest.raises(IndexError, match="id 7 of row 1"):
         sum_rows(np, rows[:2], np.array([0, 7]), 5)
+
+
+@pytest.mark.parametrize("kind", ["Sum", "Mean", "SqrtN"])
+def test_gradients_of_picked_rows_are_rounded_once(dtype: Any, kind: str) -> None:
+    rng = np.random.default_rng(5)
+    grad, indices, ids = positive(rng, (3, 4), dtype), np.array([4, 0, 4, 1, 4]), np.array([0, 0, 1, 2, 2])
+    run = bind(f"SparseSegment{kind}Grad")
+    found, wide = (run(g, indices, ids, np.int32(6)) for g in (grad, widened(grad)))
+    np.testing.assert_array_equal(found.view(np.uint16), narrowed(wide, dtype).view(np.uint16))
