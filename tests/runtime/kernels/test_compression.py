@@ -42,6 +42,16 @@ def test_bfloat16_is_rounded_to_nearest_even() -> None:
     np.testing.assert_array_equal(from_bfloat16(got)[numbers], wanted.astype(np.float32)[numbers])
 
 
+def test_a_processor_without_the_instruction(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its loops take the steps, which numba must understand."""
+    monkeypatch.setattr(half_numbers, "has_instruction", lambda: False)
+    narrow, wide = half_numbers.to_half.make(), half_numbers.of_half.make()
+    for value in (0.0, -1.5, 65504.0, 6e-8, 3.1e-5, float("-inf")):
+        half = np.float32(value).astype(np.float16)
+        assert narrow(np.float32(value).view(np.uint32)) == half.view(np.uint16)
+        assert wide(np.uint32(half.view(np.uint16))) == half.astype(np.float32).view(np.uint32)
+
+
 def test_steps_give_what_the_instruction_gives() -> None:
     halves = np.arange(1 << 16, dtype=np.uint32)
     wide = np.array([half_numbers.exact(h) for h in halves], np.uint32)
