@@ -34,7 +34,7 @@ import psutil
 import pyarrow as pa
 
 import sparkflow as tf
-from sparkflow_connectors.model import Predictor
+from sparkflow_connectors.model import Predictor, rows_at_once
 
 DENSE, SLOTS, IDS, WIDTH = 13, 26, 100_000, 16
 BATCH = 16384
@@ -193,7 +193,7 @@ class Zeros:
     """In the place of a Predictor."""
 
     def __init__(self, model: Any):
-        self._fields = model.output_fields()
+        self._fields, self.rows = model.output_fields(), rows_at_once(model)
 
     def __call__(self, tensors: Any, rows: int) -> list[pa.Array]:
         return [pa.array(np.zeros(rows, np.float32)) for _ in self._fields]
