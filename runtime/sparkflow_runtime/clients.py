@@ -47,7 +47,6 @@ _log = logging.getLogger(__name__)
 class Master(Host, Protocol):
     """What clients need of their Server."""
 
-    name: str
     joined: Event  # it knows the other tasks
 
     def reset_cluster(self, containers: list[str], filters: Any = ()) -> None: ...

@@ -119,9 +119,11 @@ def patiently(connect: Callable[[], Channel], who: str, patience_s: float = PATI
             waited_s = time.monotonic() - begun
             if waited_s > _TELL_S and not told:
                 told = True
-                _log.warning("%s is not there yet, trying for %g s: %s", who, patience_s, error)
+                _log.warning("%s is not there yet, trying for %g s: %s", who, round(patience_s, 2), error)
             if waited_s + _RETRY_S > patience_s:
-                raise UnavailableError(f"{who}: no Server answers after {patience_s:g} s ({error.message})") from None
+                raise UnavailableError(
+                    f"{who}: no Server answers after {round(patience_s, 2):g} s ({error.message})"
+                ) from None
         time.sleep(_RETRY_S)
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import secrets
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
+from hashlib import blake2b
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,7 +15,7 @@ import numpy as np
 import sparkflow_runtime.kernels.table  # noqa: F401  (fills the kernel table)
 from sparkflow_runtime.dialling import PATIENCE_S
 from sparkflow_runtime.gpus import gpu_indices
-from sparkflow_runtime.hosting import Host
+from sparkflow_runtime.hosting import Host, check_cluster
 from sparkflow_runtime.kernels.memories import gpu_bytes
 from sparkflow_runtime.master.compiled import Compiled
 from sparkflow_runtime.master.master import Master
@@ -26,11 +28,13 @@ from sparkflow_runtime.wire.errors import CancelledError, OpError
 from sparkflow_runtime.wire.protos import ConfigProto, GraphDef, NodeDef, RunMetadata, RunOptions
 from sparkflow_runtime.wire.sessions import new_session
 from sparkflow_runtime.wire.sizes import UNKNOWN_SIZE
+from sparkflow_runtime.wire.waiting import within
 from sparkflow_runtime.worker.worker import Worker
 
 
 class DeviceAttributes(NamedTuple):
-    """A device of a session. memory_limit_bytes: of its machine, as far as this process knows."""
+    """A device of a session. memory_limit_bytes: of its machine, as far as this process knows. incarnation: another
+    one for each device, and in each process that is a session's master (of each session that has none elsewhere)."""
 
     name: str
     device_type: str
@@ -46,6 +50,8 @@ class RuntimeSession:
 
     def __init__(self, host: Host | None = None, config: ConfigProto | None = None):
         keep_freed_memory()
+        if host is not None and config is not None:
+            check_cluster(host, config)
         config = _merged(host.config if host else None, config)
         timeout_s = config.operation_timeout_in_ms / 1000 or None
         options: dict[str, Any] = {
@@ -59,6 +65,7 @@ class RuntimeSession:
             "gpus": partial(gpu_indices, config),
         }
         self._own = host is None
+        self._process = host.process if host else secrets.token_hex(8)
         self._worker = host.worker if host else Worker(LOCAL_TASK, lanes=inter_op)
         tasks = host.tasks(list(config.device_filters), min(PATIENCE_S, timeout_s or PATIENCE_S)) if host else {}
         self._master = Master(self._worker, tasks, **options)
@@ -88,8 +95,22 @@ class RuntimeSession:
         metadata: filled with what `options` asks for: step stats of a traced run, the graphs of the parts.
         """
         signature, values = (tuple(feeds), tuple(fetches), tuple(targets)), list(feeds.values())
-        timeout_s = None if options is None else options.timeout_in_ms / 1000 or None
-        if options is None or not (options.trace_level or options.output_partition_graphs):
+        if options is None:
+            return self._master.run(self._master.compile(*signature), values, None, step_id)
+        timeout_s = options.timeout_in_ms / 1000 or None
+        with within(timeout_s):
+            return self._run_with(options, signature, values, timeout_s, metadata, step_id)
+
+    def _run_with(
+        self,
+        options: RunOptions,
+        signature: tuple[Any, Any, Any],
+        values: list[Any],
+        timeout_s: float | None,
+        metadata: RunMetadata | None,
+        step_id: int | None,
+    ) -> list[Any]:
+        if not (options.trace_level or options.output_partition_graphs):
             return self._master.run(self._master.compile(*signature), values, timeout_s, step_id)
         compiled = self._master.compile(*signature, trace=bool(options.trace_level))
         metadata = RunMetadata() if metadata is None else metadata
@@ -171,7 +192,7 @@ class RuntimeSession:
         self._master.cancel(step_id, error)
 
     def devices(self) -> list[DeviceAttributes]:
-        return [_attributes(name) for name in self._master.devices]
+        return [_attributes(name, self._process) for name in self._master.devices]
 
     def explain(
         self, feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str], unknown: int = UNKNOWN_SIZE
@@ -195,11 +216,12 @@ def _merged(usual: ConfigProto | None, config: ConfigProto | None) -> ConfigProt
     return merged
 
 
-def _attributes(name: str) -> DeviceAttributes:
+def _attributes(name: str, process: str) -> DeviceAttributes:
     spec = DeviceSpec.from_string(name)
+    incarnation = int.from_bytes(blake2b(f"{process} {name}".encode(), digest_size=8).digest()) >> 1 or 1
     if spec.device_type == "GPU":
-        return DeviceAttributes(name, "GPU", gpu_bytes(spec.device_index or 0))
-    return DeviceAttributes(name, "CPU", limit_bytes())
+        return DeviceAttributes(name, "GPU", gpu_bytes(spec.device_index or 0), incarnation)
+    return DeviceAttributes(name, "CPU", limit_bytes(), incarnation)
 
 
 def _print_placement(line: str) -> None:

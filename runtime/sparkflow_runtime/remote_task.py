@@ -15,6 +15,7 @@ import numpy as np
 from sparkflow_runtime.afterwards import AFTERWARDS
 from sparkflow_runtime.dialling import PATIENCE_S
 from sparkflow_runtime.transport.base import Channel
+from sparkflow_runtime.wire import waiting
 from sparkflow_runtime.wire.bundles import Bundle, copies, decode_table, encode_table, tensors_of
 from sparkflow_runtime.wire.errors import AbortedError, DeadlineExceededError, OpError, UnavailableError, to_dict
 from sparkflow_runtime.wire.protos import GraphDef
@@ -49,11 +50,13 @@ class _Handle:
 
     def __call__(self) -> int:
         try:
-            return self._answer.result(_REGISTER_TIMEOUT_S)
+            with waiting.wait(_REGISTER_TIMEOUT_S) as most_s:
+                return self._answer.result(most_s)
         except TimeoutError:
+            when = waiting.told() if waiting.is_over() else f"in {_REGISTER_TIMEOUT_S:g} s"
             raise DeadlineExceededError(
-                f"{self._task} did not take its part of the graph, {self._nodes} nodes, in "
-                f"{_REGISTER_TIMEOUT_S:g} s. Look for an earlier error in its log"
+                f"{self._task} did not take its part of the graph, {self._nodes} nodes, {when}. Look for an earlier "
+                "error in its log"
             ) from None
 
 
@@ -85,7 +88,7 @@ class RemoteTask:
             else:
                 self._take(int(STEP_META.unpack(reply)[0]), answer)
 
-        channel = self._server.channel(self.name, self._patience_s)
+        channel = self._channel()
         over = meta["over"] = self._server.untold.pop(self.name, [])
         try:
             deadline = time.monotonic() + _REGISTER_TIMEOUT_S
@@ -94,6 +97,18 @@ class RemoteTask:
             untold()
             raise
         return _Handle(self.name, len(graph.node), answer)
+
+    def _channel(self) -> Channel:
+        """Waits for a task that has not come yet."""
+        if (found := self._server.open_channel(self.name)) is not None:
+            return found
+        with waiting.wait(self._patience_s) as most_s:
+            try:
+                return self._server.channel(self.name, most_s)
+            except UnavailableError as error:
+                if most_s < self._patience_s:
+                    raise DeadlineExceededError(error.message) from None
+                raise
 
     def _take(self, handle: int, answer: Future[int]) -> None:
         """Only if nothing is lost of what the session had made there before."""
@@ -174,7 +189,9 @@ class RemoteTask:
 
     def gpus(self) -> int:
         if self._gpus is None:
-            answer, _ = self._server.channel(self.name, self._patience_s).call(GPUS, b"", (), _REGISTER_TIMEOUT_S)
+            channel = self._channel()
+            with waiting.wait(_REGISTER_TIMEOUT_S) as most_s:
+                answer, _ = channel.call(GPUS, b"", (), most_s)
             self._gpus = int(STEP_META.unpack(answer)[0])
         return self._gpus
 

@@ -32,3 +32,20 @@ def test_a_job_that_no_device_can_name(name: str) -> None:
 def test_without_a_secret_it_says_where_one_is_set() -> None:
     with pytest.raises(tf.errors.InvalidArgumentError, match="SPARKFLOW_SECRET"):
         tf.train.Server({"ps": ["0.0.0.0:0"]})
+
+
+def test_a_session_asks_for_its_servers_own_cluster_or_none() -> None:
+    """In TensorFlow `cluster_def` tells a cluster to servers that were begun without."""
+    server, other = tf.train.Server.create_local_server(), tf.train.Server.create_local_server()
+    asked = tf.train.ClusterSpec({"worker": [server.address, other.address]})
+    with tf.Graph().as_default():
+        x = tf.constant(1)
+        for target in (server.target, server.target.replace("127.0.0.1", "localhost")):
+            with pytest.raises(tf.errors.UnimplementedError, match="begin each task by .* with the whole"):
+                tf.Session(target, config=tf.ConfigProto(cluster_def=asked.as_cluster_def()))
+        own = tf.train.ClusterSpec({"localhost": [server.address.replace("127.0.0.1", "localhost")]})
+        for target, spec in (("", asked), (server.target, own)):
+            with tf.Session(target, config=tf.ConfigProto(cluster_def=spec.as_cluster_def())) as session:
+                assert session.run(x) == 1
+    server.stop()
+    other.stop()

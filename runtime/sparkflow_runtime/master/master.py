@@ -39,15 +39,13 @@ from sparkflow_runtime.master.turns import Latch, Turns
 from sparkflow_runtime.wire.collector import paused
 from sparkflow_runtime.wire.devices import task_of
 from sparkflow_runtime.wire.edges import is_control, parse
-from sparkflow_runtime.wire.errors import AbortedError, CancelledError, OpError
+from sparkflow_runtime.wire.errors import AbortedError, CancelledError, DeadlineExceededError, OpError
 from sparkflow_runtime.wire.protos import GraphDef, NodeDef, StepStats
 from sparkflow_runtime.wire.sizes import UNKNOWN_SIZE
 
 _MOST_CANCELLED = 1024
 
 _log = logging.getLogger(__name__)
-
-
 Signature = tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]  # feeds, fetches, targets
 
 
@@ -184,7 +182,9 @@ class Master:
                 with self._keeping:
                     dropped = self._compiled.put(key, made, len(made.placed.node))
                 del dropped  # without the lock: their parts are forgotten now, or when their last user goes
-            except AbortedError:
+            except (AbortedError, DeadlineExceededError) as error:
+                if finish is not None and isinstance(error, DeadlineExceededError):
+                    self._begun[key] = finish  # tasks go on compiling, and the next run waits for what is left
                 self._raise_if_closed()
                 raise
             finally:

@@ -62,7 +62,8 @@ class Registrar:
             self._meanwhile(found.is_there)
             return Part(self._tasks[task], task, found.handle, feed_at, fetch_at, found)
         except BaseException:
-            self._registered.pop(key, None)
+            if found.is_there():
+                self._registered.pop(key, None)
             raise
 
 

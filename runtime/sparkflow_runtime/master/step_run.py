@@ -12,6 +12,7 @@ from sparkflow_runtime.master.compiled import Compiled, OwnStep, OwnTask, Part
 from sparkflow_runtime.wire.bundles import Bundle
 from sparkflow_runtime.wire.errors import AbortedError, DeadlineExceededError, OpError
 from sparkflow_runtime.wire.patience import Patience
+from sparkflow_runtime.wire.waiting import left_of
 
 _ABORT_GRACE_S, _REASONS_S = 5.0, 1.0  # how long tasks may take to say that they stopped, and for what they waited
 _TAKE_S = 0.05  # for so long the caller's thread takes answers itself: in a longer step that would save nothing
@@ -38,7 +39,7 @@ class StepRun:
         self._answers: list[tuple[str, Callable[[float], None]]] = []  # task -> how to take its answer
 
     def run(self, timeout_s: float | None) -> list[tuple[Part, list[Any]]]:
-        deadline = self._deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        deadline = self._deadline = None if timeout_s is None else time.monotonic() + left_of(timeout_s)
         own, task = self._compiled.own, self._own
         if own is not None:
             self._begin_own(own)

@@ -9,9 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from operator import methodcaller
-from threading import Condition, Lock, get_ident
+from threading import TIMEOUT_MAX, Condition, Lock, get_ident
 from typing import Any, TypeVar
 from weakref import WeakValueDictionary
+
+from sparkflow_runtime.wire import waiting
+from sparkflow_runtime.wire.errors import DeadlineExceededError
 
 T = TypeVar("T")
 
@@ -33,10 +36,12 @@ class Turns:
         held: list[bool] = []
         try:
             self._asking[get_ident()] = None
-            held.extend(map(self._lock.acquire, (True,)))
+            with waiting.wait(TIMEOUT_MAX) as most_s:
+                held.extend(map(self._lock.acquire, (True,), (most_s,)))
+            _check(held[0])
             self._asks_no_more()
         except BaseException:
-            if held:
+            if any(held):
                 self._lock.release()
             self._asks_no_more()
             raise
@@ -79,9 +84,21 @@ class Turns:
         """What is `known()`, or else made now, by one thread at a time for one key; `make` takes its turn itself."""
         with self._guard:
             making = self._making.setdefault(key, Lock())
-        with making:
+        held: list[bool] = []
+        try:
+            with waiting.wait(TIMEOUT_MAX) as most_s:
+                held.extend(map(making.acquire, (True,), (most_s,)))
+            _check(held[0])
             found = known()
             return make() if found is None else found
+        finally:
+            if any(held):
+                making.release()
+
+
+def _check(in_time: bool) -> None:
+    if not in_time:
+        raise DeadlineExceededError(f"Another run of this session compiles, and was not done {waiting.told()}")
 
 
 class Latch:

@@ -28,6 +28,7 @@ from sparkflow_runtime.wire.errors import (
     ResourceExhaustedError,
 )
 from sparkflow_runtime.wire.patience import Patience
+from sparkflow_runtime.wire.waiting import left_of
 from sparkflow_runtime.worker.cancels import call_all
 from sparkflow_runtime.worker.locate import bare, failing_node, locate
 from sparkflow_runtime.worker.straight import Halted, free
@@ -102,7 +103,7 @@ class Step:
         try:
             if timeout_s is None or self.plan.stop is None:
                 return self._run(timeout_s)
-            timer = Timer(timeout_s, lambda: self.cancel(self._late(timeout_s)))
+            timer = Timer(left_of(timeout_s), lambda: self.cancel(self._late(timeout_s)))
             timer.daemon = True  # an interrupted program is to end before that
             try:
                 timer.start()
@@ -117,7 +118,7 @@ class Step:
         return DeadlineExceededError(f"Step {self.step_id}: not done in {timeout_s:g} s. {what}")
 
     def _run(self, timeout_s: float | None) -> list[Any]:
-        deadline = self._deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        deadline = self._deadline = None if timeout_s is None else time.monotonic() + left_of(timeout_s)
         patience, overdue = Patience(), None
         while True:
             self._drain()
