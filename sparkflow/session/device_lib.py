@@ -15,6 +15,7 @@ class Device(NamedTuple):
     device_type: str
     memory_limit: int
     physical_device_desc: str
+    incarnation: int
 
 
 def list_local_devices(session_config: Any = None) -> list[Device]:
@@ -22,6 +23,6 @@ def list_local_devices(session_config: Any = None) -> list[Device]:
     with Session(graph=Graph(), config=session_config) as session:
         found = session.list_devices()
     return [
-        Device(f"/device:{d.name.rpartition('device:')[2]}", d.device_type, d.memory_limit_bytes, d.name)
+        Device(f"/device:{d.name.rpartition('device:')[2]}", d.device_type, d.memory_limit_bytes, d.name, d.incarnation)
         for d in found
     ]  # fmt: skip

@@ -47,6 +47,7 @@ def test_a_graph_over_two_tasks(cluster: Any, graph: Any) -> None:
         assert [d.name for d in session.list_devices()] == [
             f"/job:{j}/replica:0/task:0/device:CPU:0" for j in ("worker", "ps")
         ]
+        assert len({d.incarnation for d in session.list_devices()} - {0}) == 2
 
 
 def test_what_is_fed_may_go_straight_on_to_another_task(cluster: Any, graph: Any) -> None:

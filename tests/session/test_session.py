@@ -276,6 +276,7 @@ def test_more_cpu_devices_than_one(graph: Any) -> None:
         y = doubled + tf.ones([])
     with tf.Session(config=tf.ConfigProto(device_count={"CPU": 2}, graph_options={"build_cost_model": 1})) as session:
         names = [device.name for device in session.list_devices()]
+        assert len({device.incarnation for device in session.list_devices()} - {0}) == len(names)
         assert [name.rpartition("/")[2] for name in names] == ["device:CPU:0", "device:CPU:1"]
         session.run(v.initializer)
         assert [session.run(y) for _ in range(3)] == [5.0] * 3
