@@ -41,7 +41,7 @@ def test_a_session_asks_for_its_servers_own_cluster_or_none() -> None:
     with tf.Graph().as_default():
         x = tf.constant(1)
         for target in (server.target, server.target.replace("127.0.0.1", "localhost")):
-            with pytest.raises(tf.errors.UnimplementedError, match="begin each task by .* with the whole"):
+            with pytest.raises(tf.errors.UnimplementedError, match=r"begin each task by .* with the whole"):
                 tf.Session(target, config=tf.ConfigProto(cluster_def=asked.as_cluster_def()))
         own = tf.train.ClusterSpec({"localhost": [server.address.replace("127.0.0.1", "localhost")]})
         for target, spec in (("", asked), (server.target, own)):
