@@ -18,7 +18,6 @@ from typing import Any
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
 from sparkflow_connectors.directory import locked
@@ -27,15 +26,13 @@ from sparkflow_connectors.launch import trained
 from sparkflow_connectors.ledger import saved_epoch
 from sparkflow_connectors.model import Model
 from sparkflow_connectors.pace import NO_FULL_BATCH
-from sparkflow_connectors.packing import quoted
-from sparkflow_connectors.schema import Columns
 from sparkflow_connectors.spark_errors import unread
 from sparkflow_connectors.stream_columns import forget, note
 from sparkflow_connectors.stream_files import check_there
+from sparkflow_connectors.stream_rows import with_files
 from sparkflow_runtime.wire.errors import FailedPreconditionError, InvalidArgumentError, UnimplementedError
 
 _NOTES = "stream"  # Spark's own notes of the stream, in the checkpoint directory
-_MOST_FILES = 3
 # What follows from the stream; and there is no best of epochs that were judged by different rows.
 _NOT_GIVEN = ("epochs", "begin_epoch", "any_rows", "validation", "patience")
 
@@ -91,23 +88,6 @@ def _check_notes(checkpoint_dir: str, notes: str) -> None:
             "%s has no checkpoint, and its stream has %d micro-batches behind it: the model begins anew, without their "
             "rows. Remove %s to train on them again", checkpoint_dir, max(done) + 1, notes
         )  # fmt: skip
-
-
-def _with_files(error: InvalidArgumentError, batch: DataFrame, columns: Columns) -> InvalidArgumentError:
-    """The same, with the files that its nulls are in, where it refuses such and Spark tells."""
-    column = next((name for name in columns.read if f"Column {name!r} " in error.message), None)
-    if column is None or " is null at " not in error.message:
-        return error
-    with contextlib.suppress(PySparkException):
-        rows = batch.where(F.col(quoted(column)).isNull()).select(F.input_file_name().alias("file"))
-        files = [row.file for row in rows.distinct().limit(_MOST_FILES).collect() if row.file]
-        if files:
-            names = ", ".join(sorted(files))
-            return InvalidArgumentError(
-                f"{error.message}. These nulls are in {names}: files that lack the column, or call it otherwise, "
-                "are read as nulls, too"
-            )
-    return error
 
 
 def _numbers(notes: str, kind: str) -> list[int]:
@@ -176,7 +156,7 @@ def stream(
                 log.warning("micro-batch %d is passed over: %s", number, error.message)
                 return
             if isinstance(error, InvalidArgumentError):
-                error = _with_files(error, batch, job.columns)
+                error = with_files(error, batch, job.columns)
             found._error = unread(error) or error  # Spark keeps the text of it alone
             raise
 

@@ -6,7 +6,6 @@ of each checkpoint relative to the steps depend on the job alone, so a run that 
 
 from __future__ import annotations
 
-import logging
 import math
 import os
 import time
@@ -20,7 +19,7 @@ from sparkflow_connectors.asked import END, SAVE, Asked
 from sparkflow_connectors.best import BEST, why_none
 from sparkflow_connectors.control import TaskControl
 from sparkflow_connectors.feeding import DROP, JOIN, PAD, Doors, Feeder, Mark, Start
-from sparkflow_connectors.graphs import EVAL_BATCH, EvaluationGraph, TrainingGraph, evaluation_graph, training_graph
+from sparkflow_connectors.graphs import TrainingGraph, training_graph
 from sparkflow_connectors.idle import idle_feed
 from sparkflow_connectors.initial import Initial
 from sparkflow_connectors.job import Announcement, Job
@@ -28,14 +27,13 @@ from sparkflow_connectors.layout import Block
 from sparkflow_connectors.ledger import MARKS, POSITION, begun_again, starts
 from sparkflow_connectors.pace import Board, Kind, Pace
 from sparkflow_connectors.partition import Partition
+from sparkflow_connectors.validation import Validation
 from sparkflow_runtime.wire.errors import InvalidArgumentError, OpError, OutOfRangeError, UnavailableError
 
 # The shape of most of these follows the number of workers, and what they say is of one run; whether to stop is asked
 # anew, of this run's patience.
 _NOT_RESTORED = (POSITION, MARKS, "sparkflow_job/rows", "sparkflow_job/evaluation", "sparkflow_job/stop")
 _DRAIN_S = 0.005
-
-_log = logging.getLogger("sparkflow")
 
 
 class Trainer:
@@ -59,10 +57,8 @@ class Trainer:
         self.epoch, self.step, _ = self.starts[rank]
         self._first_epoch = self.epoch
         self.parts: TrainingGraph = training_graph(job, rank, cluster)
-        self._evaluation: EvaluationGraph | None = None
-        if job.validation:
-            self._evaluation = evaluation_graph(job, rank, cluster, self.parts.graph)
-        self._eval_session: Any = None
+        judged = self.parts.graph, partition, self._new_session, control.log
+        self._validation = Validation(job, rank, cluster, *judged)
         self._target, self._checkpoint, self._examples, self._train_s = target, checkpoint, 0, 0.0
         self._floats = not_finite.floats(job.layout, self.parts.queue.taken)
         self._saver: Any = None
@@ -92,8 +88,7 @@ class Trainer:
                 finally:
                     self._asked.give_back()
                     self._feeder.stop()
-                    if self._eval_session is not None:
-                        self._eval_session.close()
+                    self._validation.close()
         return self._result()
 
     # ------------------------------------------------------------------ start
@@ -304,31 +299,12 @@ class Trainer:
         """Evaluate together, keep the best, save; whether training stops here. All workers agree on the answer."""
         board = self.parts.board
         self._meet(raw)
-        raw.run(board.post, {board.row: self._evaluate()})
+        raw.run(board.post, {board.row: self._validation.sums()})
         self._meet(raw)
         if self.chief:
             self._judge(raw)
         self._meet(raw)
         return bool(raw.run(board.stop)[0])
-
-    def _evaluate(self) -> list[float]:
-        """[sum of losses, examples] over this worker's validation rows."""
-        held = self.partition.held
-        if self._evaluation is None or not held.rows:
-            return [0.0, 0.0]
-        if self._eval_session is None:
-            self._eval_session = self._new_session(self._evaluation.graph)
-            self._eval_session.run(self._evaluation.init)
-        return [sum(self._sum_of_losses(held.read(i)) for i in range(len(held.places))), float(held.rows)]
-
-    def _sum_of_losses(self, block: Block) -> float:
-        total, evaluation = 0.0, self._evaluation
-        assert evaluation is not None
-        for at in range(0, len(block[0]), EVAL_BATCH):
-            part = [array[at : at + EVAL_BATCH] for array in block]
-            feed = {evaluation.inputs[name]: values for name, values in self.job.layout.columns(part).items()}
-            total += float(self._eval_session.run(evaluation.loss, feed)) * len(part[0])
-        return total
 
     def _new_session(self, graph: Any) -> Any:
         config = tf.ConfigProto(operation_timeout_in_ms=int(self.job.step_timeout_s * 1000), allow_soft_placement=True)
@@ -360,10 +336,6 @@ class Trainer:
         if not evaluated:
             self.control.log(f"epoch {self.epoch} is done (no row is kept for validation)")
             return
-        if math.isnan(loss):
-            _log.warning(
-                "The validation loss is nan at epoch %d: check the features of the rows kept for it", self.epoch
-            )
         self.control.log(f"epoch {self.epoch}: validation loss {loss:.5f}" + (", the best so far" if better else ""))
         summary = tf.Summary(value=[tf.Summary.Value(tag="validation_loss", simple_value=loss)])
         self._writer.add_summary(summary, int(step))

@@ -201,6 +201,30 @@ def test_a_file_without_the_column_is_named(clusters: Any, tmp_path: Path, none_
     none_left()
 
 
+@pytest.mark.slow
+def test_a_file_with_nan_is_named(clusters: Any, tmp_path: Path, none_left: Any) -> None:
+    (tmp_path / "table").mkdir()
+    for name, odd in [("good", 1.0), ("bad", float("nan"))]:
+        columns = {"x": np.ones(40), "y": np.ones(40), "list": [[1.0, odd]] * 40}
+        pq.write_table(pa.table(columns), tmp_path / "table" / f"{name}.parquet")
+
+    def model_fn(features: Any, labels: Any, mode: str) -> Any:
+        p = tf.get_variable("w", [], tf.float64) * features["x"] + tf.reduce_sum(features["list"], 1)
+        loss = tf.reduce_mean(tf.square(p - (0.0 if labels is None else labels)))
+        step = tf.train.GradientDescentOptimizer(0.1).minimize(loss, tf.train.get_or_create_global_step())
+        return tf.estimator.EstimatorSpec(mode, predictions={"p": p}, loss=loss, train_op=step)
+
+    source = clusters.spark.readStream.schema("x double, y double, list array<double>").parquet(str(tmp_path / "table"))
+    stream = tf.spark.train_stream(
+        source, model_fn, label="y", features=["x", tf.spark.Column("list", shape=[2])], sync=False, trigger=NOW,
+        checkpoint_dir=str(tmp_path / "checkpoints"),
+    )  # fmt: skip
+    with pytest.raises(tf.errors.InvalidArgumentError, match="column 'list' in ") as told:
+        stream.awaitTermination()
+    assert str(told.value).endswith(f"Such rows are in file://{tmp_path}/table/bad.parquet")
+    none_left()
+
+
 def test_a_file_that_is_gone_is_named(clusters: Any, tmp_path: Path, none_left: Any) -> None:
     """Spark would read what is left of the micro-batch. The name has what URLs have other signs for."""
     table, aside = tmp_path / "table", tmp_path / "aside"

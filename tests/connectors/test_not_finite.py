@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -70,3 +71,26 @@ def test_a_training_says_what_its_loss_may_come_of(value: float, rate: float, me
             table, model_fn, label=None, workers=1, sync=False, epochs=20, batch_size=16, validation=0.0,
             checkpoint_dir=str(tmp_path / "out"),
         )  # fmt: skip
+
+
+def test_a_training_says_what_a_validation_loss_may_come_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    table = pa.table({"x": [NAN] * 40, "z": np.ones(40)})
+
+    def model_fn(features: Any, labels: Any, mode: str) -> Any:
+        p = tf.get_variable("w", [], tf.float64) * features["z" if mode == tf.estimator.ModeKeys.TRAIN else "x"]
+        loss = tf.reduce_mean(tf.square(p))
+        step = tf.train.GradientDescentOptimizer(0.1).minimize(loss, tf.train.get_or_create_global_step())
+        return tf.estimator.EstimatorSpec(mode, predictions={"p": p}, loss=loss, train_op=step)
+
+    with caplog.at_level("INFO", "sparkflow"):
+        tf.local.train(
+            table, model_fn, label=None, workers=1, sync=False, epochs=2, batch_size=16, validation=0.5,
+            checkpoint_dir=str(tmp_path / "out"),
+        )  # fmt: skip
+    said = [r.getMessage() for r in caplog.records if "kept for validation" in r.getMessage()]
+    assert len(said) == 1, "the rows are the same in every epoch"
+    assert re.fullmatch(
+        r"worker 0: the loss of rows that are kept for validation is nan: its (\d+) rows have nan or inf: "
+        r"column 'x' in \1\. Drop or fill them",
+        said[0],
+    )
