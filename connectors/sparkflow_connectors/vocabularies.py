@@ -1,5 +1,6 @@
-"""The vocabularies that a training read its columns by, written down beside its checkpoints: one that goes on there by
-other words, or the same ones in other places, would take each row of an embedding for another word's.
+"""The vocabularies and hashes that a training read its columns by, written down beside its checkpoints: one that goes
+on there by other words, the same ones in other places, or another number of hashes would take each row of an embedding
+for another word's.
 
 A vocabulary may grow at its end, unless what it has not is numbered after it (num_oov_buckets).
 """
@@ -14,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import sparkflow as tf
+from sparkflow_connectors.columns import Column
 from sparkflow_connectors.schema import Columns
 from sparkflow_runtime.wire.errors import FailedPreconditionError
 
@@ -23,13 +25,13 @@ _FILE = "vocabularies.json"
 @contextlib.contextmanager
 def kept(checkpoint_dir: str, columns: Columns) -> Iterator[None]:
     """While a training makes or goes on with the checkpoint there. Raises FailedPreconditionError where its
-    vocabularies are others than those of the checkpoint."""
-    path, now = os.path.join(checkpoint_dir, _FILE), vocabularies(columns)
+    vocabularies or hashes are others than those of the checkpoint."""
+    path, now = os.path.join(checkpoint_dir, _FILE), {**vocabularies(columns), **_hashes(columns)}
     before = read(path) if tf.train.latest_checkpoint(checkpoint_dir) else None
     for name, was, is_now in differences(before or {}, columns):
         raise FailedPreconditionError(
             f"{checkpoint_dir} holds the checkpoint of a training that read column {name!r} {was}, and this one reads "
-            f"it {is_now}. Give another checkpoint_dir, or the vocabulary of before. Where it is the same model, "
+            f"it {is_now}. Give another checkpoint_dir, or read it as before. Where it is the same model, "
             f"remove {path}"
         )
     if now and now != before:
@@ -46,18 +48,29 @@ def kept(checkpoint_dir: str, columns: Columns) -> Iterator[None]:
 def vocabularies(columns: Columns) -> dict[str, list[Any]]:
     """By column: [how many words, their digest, num_oov_buckets]."""
     found = {name: source.column for name, source in columns.read.items() if source.column.vocabulary is not None}
-    return {name: [len(c.words), _digest(c.words), c.num_oov_buckets] for name, c in found.items()}
+    return {name: _noted(column) for name, column in found.items()}
 
 
-def differences(before: Mapping[str, Sequence[Any]], columns: Columns) -> Iterator[tuple[str, str, str]]:
-    """(a column that is read by another vocabulary than before, how it was read, how it is read)."""
-    for name, (count, digest, others) in before.items():
+def _hashes(columns: Columns) -> dict[str, int]:
+    """By column: how many hash buckets."""
+    return {name: source.column.hash_buckets for name, source in columns.read.items() if source.column.hash_buckets}
+
+
+def differences(before: Mapping[str, Any], columns: Columns) -> Iterator[tuple[str, str, str]]:
+    """(a column that is read otherwise than before, how it was read, how it is read). before: of columns that were read
+    by vocabulary what `vocabularies` says, and of others how many hash buckets they had."""
+    for name, had in before.items():
         source = columns.read.get(name)
-        if source is None or source.column.vocabulary is None:
+        if source is None:
             continue
-        words, has_others = source.column.words, source.column.num_oov_buckets
-        was, is_now = (f"by {_spoken(*it)}" for it in ((count, others), (len(words), has_others)))
-        if others != has_others or count > len(words) or (others and count != len(words)):
+        column = source.column
+        if isinstance(had, int) or column.vocabulary is None:
+            if had != column.hash_buckets:
+                yield name, _spoken_as(had), _spoken_as(_noted(column))
+            continue
+        (count, digest, others), words = had, column.words
+        was, is_now = _spoken_as(had), _spoken_as(_noted(column))
+        if others != column.num_oov_buckets or count > len(words) or (others and count != len(words)):
             yield name, was, is_now
         elif _digest(words[:count]) != digest:
             yield name, was, f"{is_now}, of which the first {count} are others or in other places"
@@ -83,5 +96,17 @@ def _digest(words: Sequence[str | bytes]) -> str:
     return hashlib.sha256(json.dumps(texts).encode()).hexdigest()[:16]
 
 
-def _spoken(words: int, others: int) -> str:
-    return f"a vocabulary of {words}" + (f" and {others} more" if others else "")
+def _noted(column: Column) -> Any:
+    """What is written down of a column; 0 of one that is read as it is."""
+    if column.vocabulary is not None:
+        return [len(column.words), _digest(column.words), column.num_oov_buckets]
+    return column.hash_buckets
+
+
+def _spoken_as(noted: Any) -> str:
+    if not noted:
+        return "as it is"
+    if isinstance(noted, int):
+        return f"by hashes modulo {noted}"
+    words, _, others = noted
+    return f"by a vocabulary of {words}" + (f" and {others} more" if others else "")
