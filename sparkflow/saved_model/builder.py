@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 from sparkflow.framework.graph import Operation, Tensor, get_default_graph
@@ -99,12 +100,17 @@ def _check(signatures: Mapping[str, Any], main_op: Any) -> None:
     for key, signature in signatures.items():
         if key in _RESERVED:
             raise KeyError(f'SignatureDef map key "{key}" is reserved for initialization. Please use a different key.')
-        for info in (*signature.inputs.values(), *signature.outputs.values()):
+        for info in chain.from_iterable(map(_parts, (*signature.inputs.values(), *signature.outputs.values()))):
             if not info.WhichOneof("encoding") or info.dtype == 0:
                 raise AssertionError(
                     f"Invalid `tensor_info`: {info}. All TensorInfo protos used in the SignatureDefs must have the "
                     "name and dtype fields set."
                 )
+
+
+def _parts(info: Any) -> Sequence[Any]:
+    """A tensor's parts, of a RaggedTensor; otherwise itself."""
+    return info.composite_tensor.components if info.WhichOneof("encoding") == "composite_tensor" else [info]
 
 
 Builder = SavedModelBuilder

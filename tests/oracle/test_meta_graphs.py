@@ -138,6 +138,25 @@ def test_our_estimators_export_is_theirs(tmp_path: Path) -> None:
                 np.testing.assert_allclose(value, answers[1][key][name], 1e-5, 1e-6, err_msg=f"{key} {name}")
 
 
+def test_a_signature_with_a_ragged_tensor(tmp_path: Path) -> None:
+    specs = []
+    for engine in (OURS, THEIRS):
+        with engine.graph().as_default(), engine.tf.Session() as session:
+            x = engine.tf.placeholder(engine.tf.float32, [None], name="x")
+            rows = engine.tf.RaggedTensor.from_nested_row_splits(x, [[0, 2], [0, 1, 3]])
+            session.run(engine.tf.assign(engine.tf.get_variable("v", [1]), [1.0]))
+            folder = str(tmp_path / ("ours" if engine is OURS else "theirs"))
+            engine.tf.saved_model.simple_save(session, folder, {"x": x}, {"rows": rows})
+        with ours.Graph().as_default(), ours.Session() as session:
+            signature = ours.saved_model.loader.load(session, ["serve"], folder).signature_def["serving_default"]
+            found = ours.saved_model.utils.get_tensor_from_tensor_info(signature.outputs["rows"])
+            assert session.run(found, {"x:0": [5, 6, 7]}).to_list() == [[[5.0], [6.0, 7.0]]]
+            assert found.shape.as_list() == [1, None, None]
+        composite = signature.outputs["rows"].composite_tensor
+        specs.append((composite.type_spec, [(part.dtype, part.tensor_shape) for part in composite.components]))
+    assert specs[0] == specs[1]
+
+
 def test_the_messages_are_theirs() -> None:
     """By name, number and type; an entry of a map is a message of two fields."""
     from tensorflow.core.protobuf import control_flow_pb2
