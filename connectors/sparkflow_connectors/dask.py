@@ -50,7 +50,7 @@ from sparkflow_connectors.dask_slots import (
     workers_now,
 )
 from sparkflow_connectors.dask_tfrecord import damaged_records, read_tfrecord, to_tfrecord
-from sparkflow_connectors.dask_threads import await_threads
+from sparkflow_connectors.dask_threads import adapted, await_threads
 from sparkflow_connectors.job import Job, job_of
 from sparkflow_connectors.layout import Piece
 from sparkflow_connectors.local import as_table, with_predictions
@@ -104,7 +104,9 @@ def train(
     if order_by is not None and order_by not in schema.names:
         raise InvalidArgumentError(f"order_by: column {order_by!r} is missing; the table has {', '.join(schema.names)}")
     needed = list(dict.fromkeys([*columns.read, *(c for c in (partition_by, order_by) if c is not None)]))
-    return launch.train(DaskEngine(client or default_client(), ddf[needed], partition_by, order_by), job)
+    client = client or default_client()
+    with adapted(client, job.workers):
+        return launch.train(DaskEngine(client, ddf[needed], partition_by, order_by), job)
 
 
 class DaskEngine:

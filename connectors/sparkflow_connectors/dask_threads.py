@@ -6,7 +6,10 @@ many it was asked for, only the object that made it knows, which a client by an 
 
 from __future__ import annotations
 
+import logging
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from distributed import Client
@@ -21,14 +24,44 @@ UNASKED_TIMEOUT_S = 30.0  # where nobody here knows how many there will be
 _UNMADE_S = 10.0
 _ASK_EVERY_S = 0.5
 _OVER = ("closing", "closing_gracefully", "closed", "failed", "stopping", "stopped")  # none comes in their place
+log = logging.getLogger("sparkflow")
+
 _ENDED = (
     "Ctrl-C, or interrupting a notebook's kernel, ends the workers of a LocalCluster, as two restarts within 15 s may, "
     "and Dask starts no others: make a new cluster and Client. In another cluster, add workers"
 )
 _ADAPTIVE = (
-    "With adaptive scaling Dask adds workers for tasks that wait, and a training begins with all its workers or not at "
-    "all: cluster.adapt(minimum=...) with as many as have these threads"
+    "With adaptive scaling a cluster has no more Dask workers than cluster.adapt(maximum=...) says: name as many as "
+    "have these threads, or use fewer workers"
 )
+
+
+@contextmanager
+def adapted(client: Client, workers: int) -> Iterator[None]:
+    """While a training runs, have adaptive scaling leave as many Dask workers as have its threads, where its maximum
+    allows so many: by itself it adds some for tasks that wait, and a training begins with all its workers or not at
+    all."""
+    cluster: Any = client.cluster
+    adaptive = _adaptive(cluster)
+    if adaptive is None:
+        yield
+        return
+    before, needed = adaptive.minimum, -(-workers // _threads_of_each(client))
+    if before < needed <= adaptive.maximum:
+        log.info("asking Dask's adaptive scaling for %d workers, while this training runs", needed)
+        adaptive.minimum = needed
+    try:
+        yield
+    finally:
+        adaptive.minimum = before
+
+
+def _threads_of_each(client: Client) -> int:
+    """Of a Dask worker that is there, or of those that the cluster makes; 1 where nobody says."""
+    if there := [info["nthreads"] for info in workers_now(client).values()]:
+        return max(min(there), 1)
+    options = (getattr(client.cluster, "new_spec", None) or {}).get("options", {})
+    return int(options.get("nthreads") or 1)
 
 
 def await_threads(client: Client, workers: int, were_there: bool = False) -> None:
@@ -74,14 +107,17 @@ def _asked_for(client: Client) -> tuple[int | None, int]:
 
 def _least(cluster: Any) -> int:
     """How many workers adaptive scaling always leaves."""
+    return int(getattr(_adaptive(cluster), "minimum", 0))
+
+
+def _adaptive(cluster: Any) -> Any:
+    """What scales the cluster, if anything does."""
     adaptive = getattr(cluster, "_adaptive", None)
-    if adaptive is None or getattr(adaptive, "state", "running") == "stopped":
-        return 0
-    return int(getattr(adaptive, "minimum", 0))
+    return None if getattr(adaptive, "state", "running") == "stopped" else adaptive
 
 
 def _too_few(client: Client, workers: int, threads: int, there: str) -> str:
-    if getattr(client.cluster, "_adaptive", None) is not None:
+    if _adaptive(client.cluster) is not None:
         advice = _ADAPTIVE
     elif threads:
         advice = "Use fewer workers, or add Dask workers"

@@ -259,7 +259,7 @@ def test_a_cluster_without_workers_is_told_as_such(monkeypatch: pytest.MonkeyPat
         _check(monkeypatch, [[]], plan={0, 1}, workers=CLOSED)
     with pytest.raises(InvalidArgumentError, match=r"has 1 worker threads\. Use fewer workers"):
         _check(monkeypatch, [[1]], plan={0}, workers=RUNS)
-    with pytest.raises(InvalidArgumentError, match=r"has 1 worker threads\. With adaptive.*adapt\(minimum="):
+    with pytest.raises(InvalidArgumentError, match=r"has 1 worker threads\. With adaptive.*adapt\(maximum="):
         _check(monkeypatch, [[1]], plan={0}, workers=RUNS, _adaptive=1)
 
 
@@ -297,5 +297,25 @@ def test_workers_that_adaptive_scaling_always_leaves_are_waited_for(monkeypatch:
     adapted = SimpleNamespace(minimum=2, state="running")
     assert _check(monkeypatch, [[], [1], [1, 1]], plan=set(), workers={}, _adaptive=adapted) == 3
     adapted.state = "stopped"
-    with pytest.raises(InvalidArgumentError, match=r"has no worker now\. With adaptive"):
+    with pytest.raises(InvalidArgumentError, match=r"has no worker now\. .*make a new cluster"):
         _check(monkeypatch, [[], [1, 1]], plan=set(), workers={}, _adaptive=adapted)
+
+
+def test_adaptive_scaling_is_asked_for_what_a_training_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Until the training is over, and for no more than its maximum."""
+    there = dict[str, Any]()
+    monkeypatch.setattr(dask_threads, "workers_now", lambda client: there)
+    scaling = SimpleNamespace(minimum=0, maximum=3, state="running")
+    client: Any = SimpleNamespace(cluster=SimpleNamespace(_adaptive=scaling, new_spec={"options": {"nthreads": 2}}))
+    for workers, minimum in ((1, 1), (4, 2), (5, 3), (6, 3), (7, 0)):
+        with dask_threads.adapted(client, workers):
+            assert scaling.minimum == minimum
+        assert scaling.minimum == 0
+    there["tcp://0"] = {"nthreads": 4}
+    with pytest.raises(KeyError), dask_threads.adapted(client, 8):
+        assert scaling.minimum == 2
+        raise KeyError
+    assert scaling.minimum == 0
+    scaling.state = "stopped"
+    with dask_threads.adapted(client, 4), dask_threads.adapted(SimpleNamespace(cluster=None), 4):  # type: ignore[arg-type]
+        assert scaling.minimum == 0
