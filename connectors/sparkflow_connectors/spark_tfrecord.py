@@ -22,6 +22,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,7 +48,12 @@ from sparkflow_connectors.spark_schema import in_zone
 from sparkflow_connectors.tfrecord import Counts, Dataset, Options, open_tfrecord
 from sparkflow_connectors.tfrecord_write import PARTITIONS, FolderWriter
 from sparkflow_runtime.wire import temporaries
-from sparkflow_runtime.wire.errors import FailedPreconditionError, InvalidArgumentError, UnimplementedError
+from sparkflow_runtime.wire.errors import (
+    DataLossError,
+    FailedPreconditionError,
+    InvalidArgumentError,
+    UnimplementedError,
+)
 
 _PARTITION_BYTES = 32 << 20  # of small files that one task reads, in about 0.1 s: it does not know how many cores wait
 _arrow_schema = in_zone(to_arrow_schema, "UTC")
@@ -129,7 +135,8 @@ class TFRecordSource(DataSource):
             sample=_whole("sampleSize", option.get("samplesize", str(Options.sample))),
             schema=given,
         )
-        return open_tfrecord(self._paths(), asked)
+        with _by_spark_names():
+            return open_tfrecord(self._paths(), asked)
 
     def _paths(self) -> list[str]:
         """`load([...])` of several gives them as JSON."""
@@ -204,8 +211,9 @@ class _Reader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         counts = Counts()
-        for batch in self._dataset.batches(partition.paths, self._columns, counts):  # type: ignore[attr-defined]
-            yield batch if batch.schema.equals(self._schema) else batch.cast(self._schema)
+        with _by_spark_names():
+            for batch in self._dataset.batches(partition.paths, self._columns, counts):  # type: ignore[attr-defined]
+                yield batch if batch.schema.equals(self._schema) else batch.cast(self._schema)
 
 
 @dataclass
@@ -237,6 +245,15 @@ class _Writer(DataSourceArrowWriter):
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         self._folder.abort()
+
+
+@contextmanager
+def _by_spark_names() -> Iterator[None]:
+    """Errors name the option as it is called here."""
+    try:
+        yield
+    except DataLossError as error:
+        raise DataLossError(error.message.replace("on_error='skip'", "option onError 'skip'")) from None
 
 
 def _overwrite_mode(text: str | None) -> str | None:

@@ -97,7 +97,9 @@ def test_spark_says_what_is_wrong_and_leaves_nothing(clusters: Any, tmp_path: Pa
         stream.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "n")).start().awaitTermination(60)
     path = next(folder.glob("part*"))
     path.write_bytes(path.read_bytes()[:-3])
-    with pytest.raises(tf.errors.DataLossError, match=f"^{path}: the file ends inside the record that begins at byte"):
+    with pytest.raises(
+        tf.errors.DataLossError, match=f"^{path}: the file ends inside the record that .*onError 'skip'"
+    ):
         spark.read.format("tfrecord").load(str(folder)).selectExpr("sum(id)").collect()
     assert spark.read.format("tfrecord").option("onError", "skip").load(str(folder)).count() == 99
 

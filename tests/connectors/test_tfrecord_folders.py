@@ -250,7 +250,7 @@ def test_options_as_messages_spell_them(tmp_path: Path) -> None:
     (file,) = (tmp_path / "out").glob("part*")
     (tmp_path / "out" / "_sparkflow_schema.json").unlink()
     file.write_bytes(file.read_bytes()[:-3])
-    with pytest.raises(tf.errors.DataLossError, match="on_error='skip' leaves such records out"):
+    with pytest.raises(tf.errors.DataLossError, match="option onError 'skip' leaves such records out"):
         TFRecordSource({"path": str(tmp_path / "out"), "sample": "0"}).schema()
     found = TFRecordSource({"path": str(tmp_path / "out"), "on_error": "skip", "sample": "5"}).schema()
     assert found.simpleString() == "struct<x:bigint,y:bigint>"

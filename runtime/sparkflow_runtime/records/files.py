@@ -48,14 +48,15 @@ class RecordFile:
     path: a local one, or a URI that pyarrow.fs knows (s3://, hdfs://, file:// ...). compression: '', 'GZIP' or 'ZLIB'.
     reuse: a block's buffer holds until the next block is asked for: fresh memory costs as much as the reading.
     skip_damaged: leave out what is damaged and go on at the next whole record; `skipped` counts such places. Otherwise
-    DataLossError with file and position. Raises NotFoundError, PermissionDeniedError.
+    DataLossError with file and position, which tells of that choice unless it is None. Raises NotFoundError,
+    PermissionDeniedError.
     """
 
     def __init__(
         self,
         path: str,
         compression: str = "",
-        skip_damaged: bool = False,
+        skip_damaged: bool | None = None,
         block_bytes: int = BLOCK_BYTES,
         reuse: bool = False,
     ):
@@ -110,9 +111,9 @@ class RecordFile:
 
     def _damaged(self, what: str) -> None:
         if not self.skip_damaged:
+            told = f"{self.path}: {what}. The file is damaged, not finished, or no TFRecord file of this compression"
             raise DataLossError(
-                f"{self.path}: {what}. The file is damaged, not finished, or no TFRecord file of this compression; "
-                "on_error='skip' leaves such records out"
+                told if self.skip_damaged is None else f"{told}; on_error='skip' leaves such records out"
             )
         self.skipped += 1
 
