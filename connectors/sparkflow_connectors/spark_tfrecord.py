@@ -153,7 +153,7 @@ class TFRecordSource(DataSource):
         return path
 
     def _options_given(self) -> dict[str, str]:
-        """By names in lower case, without underscores: messages, and those who come from Dask, say on_error and sample.
+        """By names in lower case, without underscores: those who come from Dask say on_error and sample.
         Raises InvalidArgumentError on one there is not."""
         given = {name.lower().replace("_", ""): value for name, value in dict(self.options).items()}
         if "sample" in given:

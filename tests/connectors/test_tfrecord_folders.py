@@ -243,7 +243,7 @@ def test_a_table_of_sparks_catalog_is_refused_when_it_is_made() -> None:
 
 
 def test_options_as_messages_spell_them(tmp_path: Path) -> None:
-    """Those of reading say on_error='skip' and sample, whoever reads."""
+    """Errors name them as Spark has them; as Dask spells them they are taken, too."""
     from sparkflow_connectors.spark_tfrecord import TFRecordSource
 
     to_tfrecord(pa.table({"x": [[1], [1, 2]], "y": [1, 2]}), tmp_path / "out")
