@@ -98,6 +98,8 @@ class Clients:
         later = partial(self._later, runners=runners)
         session = ClientSession(RuntimeSession(self._server, ConfigProto.FromString(meta)), later, runners.let_go)
         self._sessions[channel] = session
+        call = partial(channel.call_async, sessions.CALL)
+        self._server.worker.resources.callers[session.runtime.session_id] = call
         if channel.error is not None:  # it waited for this server to be told its cluster, and has gone meanwhile
             self.lost(channel)
             return
@@ -127,6 +129,7 @@ class Clients:
         session = self._sessions.pop(channel, None)
         if session is not None:
             _log.info("%s: the session for %s ends", self._server.name, channel)
+            self._server.worker.resources.callers.pop(session.runtime.session_id, None)
             session.close()
 
     def close(self) -> None:

@@ -191,6 +191,10 @@ class RuntimeSession:
         """End that step with `error`, unless it has ended or cannot be ended."""
         self._master.cancel(step_id, error)
 
+    @property
+    def session_id(self) -> str:
+        return self._master.session_id
+
     def devices(self) -> list[DeviceAttributes]:
         return [_attributes(name, self._process) for name in self._master.devices]
 

@@ -13,10 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from sparkflow_runtime.client_functions import ClientFunctions
 from sparkflow_runtime.dialling import PATIENCE_S, dial_near, patiently
 from sparkflow_runtime.local_session import DeviceAttributes
 from sparkflow_runtime.served import credentials
-from sparkflow_runtime.transport.base import Channel, NoHandler
+from sparkflow_runtime.transport.base import Channel, Handler, NoHandler
 from sparkflow_runtime.wire import sessions
 from sparkflow_runtime.wire.cluster import address_of
 from sparkflow_runtime.wire.errors import CancelledError, DeadlineExceededError, OpError, UnavailableError, from_dict
@@ -39,7 +40,8 @@ class RemoteSession:
     def __init__(self, target: str, config: ConfigProto | None = None):
         config = config or ConfigProto()
         self._target = target
-        self._channel = _dial(target, config.operation_timeout_in_ms / 1000 or PATIENCE_S)
+        functions = ClientFunctions(address_of(target), config.isolate_session_state)
+        self._channel = _dial(target, config.operation_timeout_in_ms / 1000 or PATIENCE_S, functions)
         self._timeout_s = config.operation_timeout_in_ms / 1000
         self._closed = False
         self._steps = itertools.count(1)
@@ -232,13 +234,13 @@ def reset_remotely(target: str, containers: Sequence[str], filters: Sequence[str
         channel.close()
 
 
-def _dial(target: str, patience_s: float) -> Channel:
+def _dial(target: str, patience_s: float, handler: Handler | None = None) -> Channel:
     """A channel to the Server at the target; one that is not there yet is waited for."""
     address = address_of(target)
     secret, options = credentials(address)
     identity = f"client {next(_numbers)} of process {os.getpid()} on {socket.gethostname()}"
     return patiently(
-        lambda: dial_near(address, NoHandler(sessions.NAMES), secret, identity, options, patience_s),
+        lambda: dial_near(address, handler or NoHandler(sessions.NAMES), secret, identity, options, patience_s),
         f"Session target {target!r}",
         patience_s,
     )

@@ -14,9 +14,11 @@ import numpy as np
 
 from sparkflow_runtime.afterwards import AFTERWARDS
 from sparkflow_runtime.dialling import PATIENCE_S
+from sparkflow_runtime.served import SERVERS
 from sparkflow_runtime.transport.base import Channel
 from sparkflow_runtime.wire import waiting
 from sparkflow_runtime.wire.bundles import Bundle, copies, decode_table, encode_table, tensors_of
+from sparkflow_runtime.wire.cluster import numbered
 from sparkflow_runtime.wire.errors import AbortedError, DeadlineExceededError, OpError, UnavailableError, to_dict
 from sparkflow_runtime.wire.protos import GraphDef
 from sparkflow_runtime.wire.serialized import serialized
@@ -68,6 +70,11 @@ class RemoteTask:
         self._gpus: int | None = None
         self._first = 0  # handle that it gave
         AFTERWARDS.begin()  # see `forget`
+
+    @property
+    def is_here(self) -> bool:
+        address = numbered(self._server.cluster.addresses()[self.name])
+        return any(s.name == self.name and s.told == address for s in list(SERVERS.values()))
 
     def register(
         self, session: str, graph: GraphDef, feeds: Sequence[str], fetches: Sequence[str], trace: bool = False

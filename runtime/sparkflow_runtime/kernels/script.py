@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from sparkflow_runtime.kernels.host import host
-from sparkflow_runtime.kernels.registry import Function, Node, bound
+from sparkflow_runtime.kernels.registry import Function, Node, asynchronous, bound
 from sparkflow_runtime.wire import dtypes, py_functions
 from sparkflow_runtime.wire.errors import (
     InvalidArgumentError,
@@ -18,6 +18,7 @@ from sparkflow_runtime.wire.errors import (
     UnimplementedError,
     UnknownError,
 )
+from sparkflow_runtime.wire.sessions import FunctionCall
 
 _KINDS: dict[type[Exception], type[OpError]] = {  # TensorFlow's: that of StopIteration ends a training
     TypeError: InvalidArgumentError,
@@ -76,7 +77,8 @@ def _states(node: Node) -> tuple[Any, ...]:
     return (of_name(name) if name else of_name,)
 
 
-def _py_func(node: Node) -> Function:
+def py_function(node: Node) -> Function:
+    """The kernel of a node whose function is in this process."""
     wanted, first = node.attrs["Tout"], _states(node)
 
     def run(*inputs: Any) -> Any:
@@ -112,5 +114,34 @@ def _argument(value: Any) -> Any:
     return array.item() if array.dtype.kind in "OS" and not array.ndim else array
 
 
-bound("PyFunc", multi=True)(_py_func)
-bound("PyFuncStateless", multi=True, stateful=False)(_py_func)
+bound("PyFunc", multi=True)(py_function)
+bound("PyFuncStateless", multi=True, stateful=False)(py_function)
+
+
+@asynchronous(py_functions.ELSEWHERE)
+def _elsewhere(node: Node) -> Function:
+    """Of a function that the session's client has, and calls when it is asked to."""
+    token, types = node.attrs["token"], tuple(t.name for t in node.attrs["Tout"])
+    told = FunctionCall(node.name, token, types, node.attrs.get(py_functions.STATE)).encode()
+
+    def run(step: Any, done: Function, *inputs: Any) -> None:
+        call = node.resources.callers.get(node.session)
+        if call is None:
+            py_functions.find(token)  # which says that nobody has it
+            raise InvalidArgumentError(node, None, f"{node.name}: the client that has {token} is gone")
+        waits, registered = [True], list[int]()
+
+        def ended(error: OpError | None, outputs: Any = ()) -> None:
+            """The first of two: the answer, and the step's end."""
+            try:
+                waits.pop()
+            except IndexError:
+                return
+            if registered and error is None:
+                step.off_cancel(registered[0])
+            done(error, outputs)
+
+        registered.append(step.on_cancel(ended, lambda: f"{node.name} waits for its client's function"))
+        call(told, [np.array(host(value)) for value in inputs], lambda error, _, tensors: ended(error, tuple(tensors)))
+
+    return run

@@ -39,6 +39,11 @@ class Pending(Protocol):
 class Task(Protocol):
     """A task of the cluster as the master sees it."""
 
+    @property
+    def is_here(self) -> bool:
+        """Whether a server of this process is that task."""
+        ...
+
     def register(
         self, session: str, graph: GraphDef, feeds: Sequence[str], fetches: Sequence[str], trace: bool = False
     ) -> Pending:

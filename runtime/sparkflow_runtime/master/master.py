@@ -219,8 +219,8 @@ class Master:
         if self._placement.find_gpus():
             self._compiled.clear()  # what ran on CPUs may be on a GPU now, and its variables with it
         self._placement.settle(pruned, self._nodes)
-        by_cost = learned and self._cost_steps > 0
-        costs = self.costs if by_cost else None
+        self._devices.call_home(pruned)
+        costs = self.costs if (by_cost := learned and self._cost_steps > 0) else None
         self._placement.log(pruned, costs)
         placed = self._placed(pruned, (feeds, fetches, targets), self._placement, costs)
         if by_cost and not trace:

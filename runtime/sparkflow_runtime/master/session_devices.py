@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 
+from sparkflow_runtime.kernels import registry
 from sparkflow_runtime.master.compiled import Task
+from sparkflow_runtime.wire import py_functions
+from sparkflow_runtime.wire.devices import DeviceSpec
+from sparkflow_runtime.wire.node_list import NodeList
+from sparkflow_runtime.wire.protos import NodeDef
 
 
 class SessionDevices:
@@ -27,3 +32,24 @@ class SessionDevices:
     def known(self, asked_for: Sequence[str]) -> list[str]:
         """All of them, where of other tasks' GPUs those are known that were asked for."""
         return list(dict.fromkeys([*self.processors, *self._own_gpus(), *asked_for]))
+
+    def call_home(self, pruned: NodeList) -> None:
+        """Have Python functions, which do not travel, called by the own task, whatever task their nodes ask for. Those
+        that are not in this process are the client's; in TensorFlow iterators of datasets travel."""
+        for i, node in enumerate(pruned.node):
+            if node.op not in registry.CALLING_OUT:
+                continue
+            known = py_functions.knows(node.attr["token"].s.decode())
+            if known and self._is_here(DeviceSpec.from_string(node.device)):
+                continue
+            pruned.node[i] = copy = NodeDef()
+            copy.CopyFrom(node)
+            copy.device = self.processors[0]
+            if not known:
+                copy.op = py_functions.ELSEWHERE
+
+    def _is_here(self, asked: DeviceSpec) -> bool:
+        """Whether the device that is asked for is in this process, or none is, or nowhere."""
+        if asked.fits_task(self._own):
+            return True
+        return all(task.is_here for name, task in self._tasks.items() if asked.fits_task(name))

@@ -18,11 +18,13 @@ _OWN = "session:"  # no name that a graph may give to a container
 class ResourceManager:
     """(container, kind, name) -> resource, made at first use and kept until its container is cleared.
 
-    collectives: of this task, where it has others to do them with.
+    collectives: of this task, where it has others to do them with. callers: session -> how a function is called that is
+    in its client's process (meta, inputs, done), of sessions that have one.
     """
 
     def __init__(self) -> None:
         self.collectives: Collectives | None = None
+        self.callers: dict[str, Callable[..., object]] = {}
         self._lock = RLock()
         self._containers: dict[str, dict[tuple[str, str], Any]] = {}
 

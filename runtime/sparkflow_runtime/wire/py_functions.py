@@ -14,6 +14,7 @@ from weakref import WeakValueDictionary
 
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
+ELSEWHERE = "_PyFuncElsewhere"  # the op of a node whose function is in the client's process
 STATE = "_state"  # an attribute: the function's first argument is its session's state of that name
 SHARED = "shared:"  # begins the names of states that all sessions of a task have in common
 
@@ -38,14 +39,19 @@ def register(function: Callable[..., Any]) -> tuple[str, Held]:
     return token, held
 
 
+def knows(token: str) -> bool:
+    """Whether this process can call it."""
+    return token in _HELD
+
+
 def find(token: str) -> Callable[..., Any]:
     """Raises InvalidArgumentError where this process does not know the token: functions do not travel."""
     held = _HELD.get(token)
     if held is None:
         raise InvalidArgumentError(
             f"PyFunc: no function {token!r} in this process: it was made by another one, or its graph is gone. "
-            "Functions of tf.py_func and iterators of tf.data do not travel: make them in the process that runs the "
-            "node, or place the node on that process's task by tf.device"
+            "Functions of tf.py_func and iterators of tf.data do not travel: run the node in a session of the process "
+            "that made them"
         )
     return held.function
 

@@ -17,7 +17,9 @@ from sparkflow_runtime.wire.errors import DataLossError
 
 OPEN, EXTEND, STEP, CANCEL, BEGIN_PARTIAL, PARTIAL, RESET_ALL = range(32, 39)
 METHODS = range(OPEN, RESET_ALL + 1)
+CALL = RESET_ALL + 1  # the other way: of a Python function that the client has
 NAMES = dict(zip(METHODS, ("open", "extend", "step", "cancel", "begin partial", "partial", "reset all")))
+NAMES[CALL] = "call a function"
 MAX_SIGNATURES = 4096  # that a server remembers for a session; the least recently used are forgotten
 AGAIN = b"A"  # the meta of an extension some of whose nodes may be there already
 UNKNOWN_SIGNATURE = b"U"  # the meta of a reply: send the step again, and its signature with it
@@ -124,6 +126,27 @@ class PartialRequest(NamedTuple):
         except (ValueError, TypeError) as error:
             raise DataLossError(f"No partial run can be read from {meta[:80]!r}: {error}") from None
         return PartialRequest(str(handle), Signature.decode(json.dumps(names).encode()))
+
+
+class FunctionCall(NamedTuple):
+    """The call of a node's Python function; the tensors of the message are its inputs. wanted: the names of the types
+    of its results. state: see wire/py_functions."""
+
+    node: str
+    token: str
+    wanted: tuple[str, ...]
+    state: str | None
+
+    def encode(self) -> bytes:
+        return json.dumps(self).encode()
+
+    @staticmethod
+    def decode(meta: bytes) -> FunctionCall:
+        try:
+            node, token, wanted, state = json.loads(meta)
+            return FunctionCall(str(node), str(token), _names(wanted), state if state is None else str(state))
+        except (ValueError, TypeError) as error:
+            raise DataLossError(f"No call of a function can be read from {meta[:80]!r}: {error}") from None
 
 
 def encode_devices(devices: Sequence[Sequence[Any]]) -> bytes:
