@@ -147,6 +147,13 @@ def check_values(name: str, table: pa.Table, value: str, dtypes: Mapping[str, An
     return table
 
 
+def made_strings(part: pd.DataFrame) -> dict[str, str]:
+    """By column: a text that looks like a list or an array of which Dask has made it."""
+    texts = (name for name, dtype in part.dtypes.items() if pd.api.types.is_string_dtype(dtype))
+    first = ((name, str(text)) for name in texts for text in part[name].head(_LOOK_AT_ROWS).dropna().head(1))
+    return {name: text for name, text in first if _OF_OBJECT.match(text)}
+
+
 def _as_strings(text: str) -> str:
     return (
         f"Dask has made strings of its objects, such as {text[:40]!r}: call "

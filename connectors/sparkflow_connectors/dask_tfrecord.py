@@ -16,7 +16,7 @@ import pyarrow as pa
 from distributed import Client, default_client, get_worker
 
 from sparkflow.errors import InvalidArgumentError
-from sparkflow_connectors.dask_schema import arrow_schema
+from sparkflow_connectors.dask_schema import arrow_schema, made_strings
 from sparkflow_connectors.record_types import EXAMPLE
 from sparkflow_connectors.tfrecord import Counts, Dataset, names_of, open_tfrecord, options_of
 from sparkflow_connectors.tfrecord_write import FolderWriter
@@ -56,23 +56,31 @@ def to_tfrecord(
     partition_by: Sequence[str] = (),
 ) -> None:
     """One file a partition (and partition folder), written by the workers, shown all at once by this process. The index
-    is left out. Raises what FolderWriter raises; nothing is left of a failed writing."""
+    is left out. Strings that look like lists of which Dask has made them are warned of. Raises what FolderWriter
+    raises; nothing is left of a failed writing."""
     schema = arrow_schema(ddf).remove_metadata()
     writer = FolderWriter(path, schema, mode, record_type, codec, partition_by)
     writer.begin()
     try:
         parts = [dask.delayed(_write)(part, i, writer) for i, part in enumerate(ddf.to_delayed())]
         written = dask.compute(*parts)
-        nulls = frozenset[str]().union(*(nulls for _, nulls in written))
-        writer.commit({name: n for files, _ in written for name, n in files.items()}, nulls)
+        nulls = frozenset[str]().union(*(nulls for _, nulls, _ in written))
+        writer.commit({name: n for files, *_ in written for name, n in files.items()}, nulls)
     except BaseException:
         writer.abort()
         raise
+    for name, text in {name: text for *_, odd in written for name, text in odd.items()}.items():
+        log.warning(
+            "Column %r was written as strings, such as %r. If it had lists, Dask has made strings of them: call "
+            'dask.config.set({"dataframe.convert-string": False}) before the DataFrame is made', name, text[:40]
+        )  # fmt: skip
 
 
-def _write(part: pd.DataFrame, number: int, writer: FolderWriter) -> tuple[dict[str, int], frozenset[str]]:
-    """(files and how many records each has, columns with nulls). Raises InvalidArgumentError where the partition is not
-    as the frame says."""
+def _write(
+    part: pd.DataFrame, number: int, writer: FolderWriter
+) -> tuple[dict[str, int], frozenset[str], dict[str, str]]:
+    """(files and how many records each has, columns with nulls, what `made_strings` finds). Raises InvalidArgumentError
+    where the partition is not as the frame says."""
     if missing := [name for name in writer.schema.names if name not in part.columns]:
         raise InvalidArgumentError(
             f"Column {missing[0]!r} is missing in partition {number}, which has {', '.join(map(str, part.columns))}"
@@ -83,7 +91,8 @@ def _write(part: pd.DataFrame, number: int, writer: FolderWriter) -> tuple[dict[
         told = ": ".join(map(str, error.args[::-1]))
         raise InvalidArgumentError(f"Partition {number} is not of the types that the frame says: {told}") from None
     attempt = f"-{secrets.token_hex(4)}"  # Dask begins a task anew whose worker it has lost sight of: that may write on
-    return writer.write(iter(table.to_batches(max_chunksize=10_000)), number, attempt), writer.nulls
+    files = writer.write(iter(table.to_batches(max_chunksize=10_000)), number, attempt)
+    return files, writer.nulls, made_strings(part)
 
 
 def damaged_records(client: Client | None = None) -> dict[str, int]:

@@ -340,6 +340,8 @@ def prediction_graph(job: Job) -> PredictionGraph:
             features, _ = assembled(columns, inputs)
         config = _config(job, 0, job.cluster(["ps:0"] * job.ps, ["worker:0"] * job.workers))
         spec = call_model_fn(job, features, None, tf.estimator.ModeKeys.PREDICT, config)
+        if spec.predictions is None:
+            raise InvalidArgumentError("The model function gives no predictions where mode is 'infer' (PREDICT)")
         outputs = spec.predictions if isinstance(spec.predictions, dict) else {"prediction": spec.predictions}
         outputs = {name: tf.identity(t, name=f"output/{op_name(name)}") for name, t in outputs.items()}
         _check_variables(graph)

@@ -92,6 +92,18 @@ def test_dask_columns_of_categories_and_objects(tmp_path: Path) -> None:
     assert found["c"] == list("aabc") and found["n"] == [1, 4, 2, None] and found["o"] == [[1], [4], [], [2, 3]]
 
 
+def test_lists_of_which_dask_made_strings_are_warned_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    import dask
+    import dask.dataframe as dd
+    import pandas as pd
+
+    with dask.config.set({"dataframe.convert-string": True, "scheduler": "threads"}):
+        frame = pd.DataFrame({"o": [None, [1.5, 2.0], [3.0]], "s": ["[a]", "(b)", None], "n": [1, 2, 3]})
+        tf.dask.to_tfrecord(dd.from_pandas(frame, npartitions=2), str(tmp_path / "out"))
+    (said,) = [r.getMessage() for r in caplog.records if "as strings" in r.getMessage()]
+    assert said.startswith("Column 'o' was written as strings, such as '[") and "convert-string" in said
+
+
 def test_dask_decimals_that_grow_after_the_first_rows(tmp_path: Path) -> None:
     import dask
     import dask.dataframe as dd
