@@ -96,7 +96,7 @@ def cases(spark: Any, rows: int, folder: str) -> dict[str, Callable[[], Any]]:
 def main() -> None:
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--rows", type=int, default=500_000)
-    p.add_argument("--rounds", type=int, default=4)
+    p.add_argument("--rounds", type=int, default=3)
     p.add_argument("--only", default="")
     args = p.parse_args()
     ensure_java()
@@ -111,7 +111,7 @@ def main() -> None:
             if args.only and name not in args.only.split(","):
                 continue
             found = []
-            for _ in range(args.rounds):
+            for _ in range(args.rounds + 1):  # the first is not counted
                 begun, cpu = time.perf_counter(), cpu_s()
                 work()
                 found.append((time.perf_counter() - begun, cpu_s() - cpu))
