@@ -46,6 +46,7 @@ from sparkflow_connectors.record_types import EXAMPLE
 from sparkflow_connectors.spark_errors import name_errors
 from sparkflow_connectors.spark_schema import in_zone
 from sparkflow_connectors.tfrecord import Counts, Dataset, Options, open_tfrecord
+from sparkflow_connectors.tfrecord_asked import in_spark
 from sparkflow_connectors.tfrecord_write import PARTITIONS, FolderWriter
 from sparkflow_runtime.wire import temporaries
 from sparkflow_runtime.wire.errors import (
@@ -91,7 +92,7 @@ class TFRecordSource(DataSource):
         dataset = self._dataset(None)
         full = dataset.without_nulls
         return from_arrow_schema(
-            pa.schema([f.with_nullable(f.nullable and f.name not in full) for f in dataset.schema])
+            pa.schema([pa.field(f.name, in_spark(f.type), f.nullable and f.name not in full) for f in dataset.schema])
         )
 
     def reader(self, schema: StructType) -> DataSourceReader:

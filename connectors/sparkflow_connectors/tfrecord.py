@@ -31,6 +31,7 @@ from sparkflow_connectors.record_types import (
     from_json,
     is_text,
 )
+from sparkflow_connectors.tfrecord_asked import as_asked, check_case, in_units_of
 from sparkflow_connectors.tfrecord_commit import held, settled
 from sparkflow_connectors.tfrecord_infer import Inference
 from sparkflow_connectors.tfrecord_paths import files_of, local_path, partition_value, roots_of
@@ -97,6 +98,7 @@ class Dataset:
     partitions: dict[str, dict[str, str | None]] = field(default_factory=dict)  # file -> column -> value
     without_nulls: frozenset[str] = frozenset()
     records: dict[str, int] = field(default_factory=dict)  # file -> how many were written to it, where that is known
+    written: pa.Schema | None = None  # where another schema is asked for
 
     def batches(
         self, files: Sequence[str] | None = None, columns: Sequence[str] | None = None, counts: Counts | None = None
@@ -107,7 +109,7 @@ class Dataset:
         counts = Counts() if counts is None else counts
         wanted = self._of_columns(columns)
         own = {c for folders in self.partitions.values() for c in folders}
-        inside = Decoder(self._inside(wanted, own), self.record_type)
+        inside = Decoder(in_units_of(self._inside(wanted, own), self.written), self.record_type)
         block_bytes = min(max(BLOCK_BYTES, inside.features * _COLUMN_BYTES), _MOST_BYTES)
         for path in self.files if files is None else files:
             compression = compression_of(path, self.options.codec)
@@ -160,7 +162,10 @@ class Dataset:
             for rows, batch in self._decoded(block._replace(starts=starts, ends=ends), path, inside, counts):
                 counts.records += rows
                 found = iter(batch.columns)
-                arrays = [_repeated(values[f.name], f, rows, path) if f.name in values else next(found) for f in wanted]
+                arrays = [
+                    _repeated(values[f.name], f, rows, path) if f.name in values else as_asked(next(found), f.type)
+                    for f in wanted
+                ]
                 yield pa.RecordBatch.from_arrays(arrays, schema=wanted) if arrays else batch
 
     def _decoded(self, part: Block, path: str, inside: Decoder, counts: Counts) -> Iterator[tuple[int, pa.RecordBatch]]:
@@ -277,14 +282,15 @@ def open_tfrecord(
     found = [one for files in folders for one in files]
     if not found and not sidecars:
         raise NotFoundError(f"{paths}: there is no record file; names that begin with _ or . are not read")
-    record_type, schema = options.record_type or EXAMPLE, options.schema
+    record_type, schema, written = options.record_type or EXAMPLE, options.schema, None
     for root, (its_schema, its_type, *_) in sidecars.items():
         first, other = next(iter(sidecars.items()))
         if (its_schema, its_type) != other[:2]:
             raise InvalidArgumentError(f"{root} and {first} have different schemas; read them one by one")
         record_type = options.record_type or its_type
         if options.schema is not None and record_type == its_type != BYTE_ARRAY:
-            _check_case(options.schema.names, its_schema.names, root)
+            check_case(options.schema.names, its_schema.names, root)
+            written = its_schema
         schema = its_schema if schema is None and record_type == its_type else schema
     if record_type == BYTE_ARRAY:
         schema = schema if schema is not None else BYTE_ARRAY_SCHEMA
@@ -296,19 +302,7 @@ def open_tfrecord(
     check_schema(pa.schema([f for f in schema if f.name not in folders_of]), record_type)
     without = frozenset.intersection(*full) if 0 < len(full) == len(folders) else frozenset()
     schema = _with_partitions(schema, found)
-    return Dataset(tuple(p for p, _ in found), schema, record_type, options, partitions, without, records)
-
-
-def _check_case(given: Sequence[str], there: Sequence[str], root: str) -> None:
-    """Raises InvalidArgumentError on a name that none of the records have, but in other letters: to Spark it is the
-    same, and nothing but nulls would be read."""
-    same = {name.lower(): name for name in there}
-    for name in given:
-        if name not in there and (other := same.get(name.lower())) is not None:
-            raise InvalidArgumentError(
-                f"{root}: the schema has a column {name!r}, and the records have {other!r}: names of features differ "
-                f"by case. Say {other!r} in the schema"
-            )
+    return Dataset(tuple(p for p, _ in found), schema, record_type, options, partitions, without, records, written)
 
 
 def read_tfrecord(

@@ -143,7 +143,7 @@ def test_a_partition_of_dask_that_is_written_twice_at_once(tmp_path: Path) -> No
     frames = [pd.DataFrame({"n": range(k)}) for k in (30_000, 3)]
     writer = FolderWriter(tmp_path / "out", pa.schema([("n", pa.int64())]))
     writer.begin()
-    (lost, _), (found, _) = (_write(frame, 0, writer) for frame in frames)
+    (lost, *_), (found, *_) = (_write(frame, 0, writer) for frame in frames)
     assert not lost.keys() & found.keys()
     writer.commit(found)
     assert read_tfrecord(tmp_path / "out").num_rows == 3 and len(list((tmp_path / "out").iterdir())) == 3
