@@ -126,7 +126,7 @@ class _Wire:
             raise self._late() from None
 
     def receive_hello(self) -> bytes:
-        fixed = self._receive(_HELLO.size)
+        fixed = self._receive(_HELLO.size, _MAGIC)
         magic, version, step, _, keepalive_s, name_bytes = _HELLO.unpack(fixed)
         self._check_start(magic, version)
         if step != _STEP_HELLO or not 0.1 <= keepalive_s < 1e6 or name_bytes > MAX_IDENTITY_BYTES:
@@ -141,13 +141,14 @@ class _Wire:
         return fixed + name
 
     def receive_proof(self) -> tuple[int, bytes]:
-        magic, version, step, mac = _PROOF.unpack(self._receive(_PROOF.size))
+        magic, version, step, mac = _PROOF.unpack(self._receive(_PROOF.size, _MAGIC))
         self._check_start(magic, version)
         if step not in (_STEP_PROOF, _STEP_REFUSED):
             raise DataLossError(f"handshake: step {step}, expected a proof")
         return step, mac
 
-    def _receive(self, nbytes: int) -> bytes:
+    def _receive(self, nbytes: int, start: bytes = b"") -> bytes:
+        """start: with which it begins; a peer that says anything else may not send as much as is waited for."""
         data = b""
         while len(data) < nbytes:
             self._arm()
@@ -161,6 +162,8 @@ class _Wire:
                     f"handshake: the peer closed the connection after {len(data)} of {nbytes} bytes{hint}"
                 )
             data += more
+            if data[: len(start)] != start[: len(data)]:
+                raise self._stranger(f"{data[: len(start)]!r}")
         return data
 
     def _arm(self) -> None:
@@ -172,11 +175,15 @@ class _Wire:
     @staticmethod
     def _check_start(magic: bytes, version: int) -> None:
         if (magic, version) != (_MAGIC, _VERSION):
-            raise DataLossError(
-                f"handshake: got {magic!r} version {version}, expected {_MAGIC!r} version {_VERSION}. "
-                "The peer is no sparkflow, another version of it, or has TLS where this end has none"
-            )
+            raise _Wire._stranger(f"{magic!r} version {version}")
+
+    @staticmethod
+    def _stranger(said: str) -> DataLossError:
+        return DataLossError(
+            f"handshake: got {said}, expected {_MAGIC!r} version {_VERSION}. The peer is no sparkflow, another version "
+            "of it, or has TLS where this end has none"
+        )
 
     @staticmethod
     def _late() -> DeadlineExceededError:
-        return DeadlineExceededError("handshake: the peer did not answer in time")
+        return DeadlineExceededError("handshake: the peer did not answer in time: it is stopped, or no sparkflow")

@@ -124,12 +124,23 @@ def test_a_listener_that_says_nothing() -> None:
 def test_a_peer_that_dribbles(ends: tuple[socket.socket, socket.socket], threads: ThreadPoolExecutor) -> None:
     """The deadline is for the whole, not for each byte."""
     accepting = threads.submit(handshake.accept, ends[0], SECRET, "", 10.0, time.monotonic() + 0.3)
-    start = time.monotonic()
+    start, said = time.monotonic(), iter(b"SPKH" + bytes(1000))
     while wait([accepting], timeout=0.05).not_done:
-        ends[1].send(b"S")
+        ends[1].send(bytes([next(said)]))
     with pytest.raises(DeadlineExceededError):
         accepting.result()
     assert time.monotonic() - start < 10
+
+
+@pytest.mark.parametrize("end", ["dial", "accept"])
+def test_who_says_something_else_is_known_by_its_first_bytes(
+    ends: tuple[socket.socket, socket.socket], threads: ThreadPoolExecutor, end: str
+) -> None:
+    """A server of TensorFlow begins with fewer bytes than a hello has, and waits for more."""
+    greeting = threads.submit(getattr(handshake, end), ends[0], SECRET, "me", 10.0, in_time())
+    ends[1].sendall(b"\0\0\x18\4\0")
+    with pytest.raises(DataLossError, match="The peer is no sparkflow"):
+        greeting.result(WAIT_S)
 
 
 # ---- forged messages
