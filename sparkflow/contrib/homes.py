@@ -23,8 +23,9 @@ FILES = {
     "layers.initializers layers.layers layers.normalization layers.optimizers layers.regularizers layers.summaries "
     "layers.utils ops.sparse_ops",
     "learn": "learn learn.datasets learn.datasets.base learn.datasets.mnist learn.estimators "
-    "learn.estimators.run_config learn.experiment learn.learn_runner learn.preprocessing learn.utils "
-    "learn.utils.saved_model_export_utils",
+    "learn.estimators.constants learn.estimators.model_fn learn.estimators.prediction_key learn.estimators.run_config "
+    "learn.experiment learn.learn_io learn.learn_runner learn.metric_spec learn.monitors learn.preprocessing "
+    "learn.utils learn.utils.input_fn_utils learn.utils.saved_model_export_utils",
     "legacy_seq2seq": "ops.seq2seq",
     "lookup": "lookup lookup.lookup_ops",
     "losses": "losses losses.loss_ops metric_learning metric_learning.metric_loss_ops",
@@ -47,6 +48,10 @@ _ELSEWHERE = {
     "seq2seq": ("sparkflow.contrib.internals",),
     "learn": (
         "sparkflow.contrib.learn.learn_runner",
+        "sparkflow.contrib.learn.learn_io",
+        "sparkflow.contrib.learn.monitors",
+        "sparkflow.contrib.learn.utils.input_fn_utils",
+        "sparkflow.contrib.learn.utils.saved_model_export_utils",
         "sparkflow.contrib.learn.preprocessing",
         "sparkflow.contrib.learn.datasets.mnist",
         "sparkflow.contrib.learn.datasets.base",

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from sparkflow.contrib.learn.fitting import Fits
+from sparkflow.contrib.learn.model_fn import receiver_of
+from sparkflow.contrib.learn.monitors import replace_monitors_with_hooks
 from sparkflow.estimator import Estimator, EvalSpec, LatestExporter, TrainSpec, train_and_evaluate
 from sparkflow.train import Server
 
@@ -16,8 +19,9 @@ class Experiment:
     evaluation, None for all. eval_delay_secs, continuous_eval_throttle_secs: of evaluations, as EvalSpec has them.
 
     export_strategies: what make_export_strategy gave, or exporters of tf.estimator; one, several, or a function that
-    returns them. The other arguments of TensorFlow's change nothing here. Raises ValueError on eval_metrics, which are
-    the model function's.
+    returns them. eval_metrics: MetricSpecs, or functions of (predictions, labels), by name. The other arguments of
+    TensorFlow's change nothing here. Raises ValueError on eval_metrics of an estimator of tf.estimator, whose metrics
+    are the model function's.
     """
 
     def __init__(
@@ -32,11 +36,14 @@ class Experiment:
     ):  # fmt: skip
         if not isinstance(estimator, Estimator):
             raise ValueError(f"`estimator` must be an Estimator, got {type(estimator).__name__}")
-        if eval_metrics is not None:
+        if isinstance(estimator, Fits):
+            estimator = estimator.with_metrics(eval_metrics)
+        elif eval_metrics is not None:
             raise ValueError("`eval_metrics` must be `None`: use `eval_metric_ops` in `tf.estimator.EstimatorSpec`")
         self._estimator, self._train_input, self._eval_input = estimator, train_input_fn, eval_input_fn
         self._train_steps, self._eval_steps = train_steps, eval_steps
-        self._train_hooks, self._eval_hooks = list(train_monitors or ()), list(eval_hooks or ())
+        self._train_hooks = replace_monitors_with_hooks(train_monitors, estimator)
+        self._eval_hooks = list(eval_hooks or ())
         self._delay_s, self._throttle_s = eval_delay_secs, continuous_eval_throttle_secs
         self._listeners = list(saving_listeners or ())
         self.reset_export_strategies(export_strategies)
@@ -101,8 +108,8 @@ def make_export_strategy(
     serving_input_fn: Callable[[], Any], default_output_alternative_key: str | None = None, assets_extra: Any = None,
     as_text: bool = False, exports_to_keep: int | None = 5, strip_default_attrs: bool | None = None,
 ) -> LatestExporter:  # fmt: skip
-    """Exports to export/Servo after each evaluation."""
-    return LatestExporter("Servo", serving_input_fn, assets_extra, as_text, exports_to_keep)
+    """Exports to export/Servo after each evaluation. serving_input_fn: gives InputFnOps, or a ServingInputReceiver."""
+    return LatestExporter("Servo", receiver_of(serving_input_fn), assets_extra, as_text, exports_to_keep)
 
 
 def run(
