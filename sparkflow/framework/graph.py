@@ -100,16 +100,16 @@ class Graph(Collections):
         if self._control_stack:
             data = {t.op for t in op.inputs}
             op._add_control_inputs(c for controls in self._control_stack for c in controls if c not in data)
+        for device in reversed(self._device_stack):  # a function may count what it sees, slots too, as in TensorFlow
+            if device is None:
+                break
+            op._device = device_name(device(op)) if callable(device) else merge(op._device, device)
         if self._colocation_stack:
             target = self._colocation_stack[-1]
             own = op.attrs.get("_class", [])
             op.attrs["_class"] = sorted({*own, *target._colocated_with()})
             op._device = target.device
             return
-        for device in reversed(self._device_stack):
-            if device is None:
-                break
-            op._device = device_name(device(op)) if callable(device) else merge(op._device, device)
         op._device = canonical(op._device) if op._device else ""
 
     def _take_in(self, op: Operation) -> None:

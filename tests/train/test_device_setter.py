@@ -60,6 +60,17 @@ def test_greedy(graph: Graph) -> None:
     assert [v.device[-1] for v in made] == ["0", "1", "1", "1", "1"]
 
 
+def test_slots_take_their_turn_and_stay_beside_their_variable(graph: Graph) -> None:
+    """As in TensorFlow, where they count as a load, too."""
+    with tf.device(tf.train.replica_device_setter(ps_tasks=2)):
+        a = tf.Variable([1.0], name="a")
+        tf.train.MomentumOptimizer(0.1, 0.9).minimize(a * a)
+        tf.train.ExponentialMovingAverage(0.5).apply([a])
+        b = tf.Variable(1.0, name="b")
+    assert {v.device for v in tf.global_variables() if v.name.startswith("a")} == {"/job:ps/task:0"}
+    assert b.device == "/job:ps/task:1"
+
+
 def test_refusals(graph: Graph) -> None:
     with pytest.raises(TypeError, match="must be callable"):
         tf.train.replica_device_setter(ps_tasks=1, ps_strategy=3)  # type: ignore[arg-type]
