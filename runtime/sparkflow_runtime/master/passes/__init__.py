@@ -40,6 +40,7 @@ from sparkflow_runtime.master.passes.settings import Settings
 from sparkflow_runtime.master.passes.slice_gradients import slice_gradients
 from sparkflow_runtime.master.passes.spread_products import spread_products
 from sparkflow_runtime.master.passes.swap import swap
+from sparkflow_runtime.master.passes.unread_stacks import unread_stacks
 from sparkflow_runtime.master.passes.view import View
 from sparkflow_runtime.master.passes.whole_variables import whole_variables
 from sparkflow_runtime.master.passes.wide_rows import wide_rows
@@ -59,6 +60,7 @@ PASSES = (
     Pass("dependencies", lambda view, settings, folder: dependencies(view), False),
     Pass("constant_folding", lambda view, settings, folder: folder.fold(view), True),
     Pass("arithmetic", lambda view, settings, folder: arithmetic(view, settings.aggressive), True),
+    Pass("dependencies", lambda view, settings, folder: unread_stacks(view), True),
     Pass("common_subexpressions", lambda view, settings, folder: common_subexpressions(view), True),
     Pass("column_lookups", lambda view, settings, folder: column_lookups(view), False),
     Pass("nested_columns", lambda view, settings, folder: nested_columns(view), False),

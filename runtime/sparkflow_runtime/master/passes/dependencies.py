@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from sparkflow_runtime.master.passes.contexts import CONTROL_FLOW, OUTSIDE
+from sparkflow_runtime.master.passes.loop_shapes import holder
 from sparkflow_runtime.master.passes.view import Op, View, producer
 from sparkflow_runtime.wire.edges import CARRIED
 
@@ -35,28 +36,26 @@ def dependencies(view: View) -> None:
 
 def may_be_variables(view: View) -> set[str]:
     """Nodes whose output may be a variable's memory: it can change within the step. What a stack or a TensorArray
-    hands out may be one where one may have been put into any of them."""
-    found = _reached(view, clean=True)
-    held = [op for op in view.ops.values() if op.row is not None and op.row.plain]
-    given = {producer(e) for op in held for i, e in enumerate(op.data) if op.row and i not in op.row.refs}
-    return found if found.isdisjoint(given) else _reached(view, clean=False)
-
-
-def _reached(view: View, clean: bool) -> set[str]:
-    """clean: stacks and TensorArrays hold no variable."""
-    found: set[str] = set()
+    hands out may be one where one may have been put into it, or into one that is not known."""
     asked = [op for op in view.ops.values() if not op.pure or op.row is None or op.row.aliases]
-    asked = [op for op in asked if not op.op.startswith(_GIVES_NEW) and not (clean and op.row and op.row.plain)]
-    found.update(op.name for op in asked if not op.pure)
-    left = [op for op in asked if op.pure]
+    asked = [op for op in asked if not op.op.startswith(_GIVES_NEW)]
+    plain = {op.name: op for op in asked if op.row and op.row.plain}
+    holders = {name: holder(op.data[0], view.ops) for name, op in plain.items() if op.row and op.row.refs}
+    found = {op.name for op in asked if not op.pure and op.name not in plain}
+    left = [op for op in asked if op.pure or op.name in holders]
+    holding = set[str | None]()  # stacks and TensorArrays that may hold one; None: any may
     size = -1
-    while size != len(found):  # again, because of the edges that close loops
-        size = len(found)
+    while size != len(found) + len(holding):  # again, because of the edges that close loops
+        size = len(found) + len(holding)
         for op in left:
-            for e in op.data:
-                if e in found or producer(e) in found:
+            if any(e in found or producer(e) in found for e in op.data):
+                found.add(op.name)
+                if op.name in holders:
+                    holding.add(holders[op.name])
+            elif holding and op.name in holders:
+                held = holders[op.name]
+                if held is None or not holding.isdisjoint((held, None)):
                     found.add(op.name)
-                    break
     return found
 
 

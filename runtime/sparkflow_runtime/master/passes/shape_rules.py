@@ -221,7 +221,8 @@ def _looked_up_in_a_variable(shapes: Shapes, op: Op) -> Symbols | None:
 
 @rule("ConcatV2")
 def _side_by_side(shapes: Shapes, op: Op) -> Symbols | None:
-    """The axes that all have alike; along the other one, so many times what all have there, or what the node says."""
+    """The axes that all have alike, or the kernel raises. Along the other one, so many times what all have there, or
+    what the node says."""
     *parts, axis = op.data
     given, said = [shapes.of(part) for part in parts], shapes.said(op)
     first = given[0]
@@ -231,7 +232,11 @@ def _side_by_side(shapes: Shapes, op: Op) -> Symbols | None:
     number, names = factors(first[at])
     alike = all(other is not None and other[at : at + 1] == first[at : at + 1] for other in given)
     length = times(len(given) * number, names) if alike else said[at]
-    return tuple(length if i == at else d for i, d in enumerate(first))
+    ranks = {len(other) for other in given if other is not None}
+    if ranks != {len(first)}:
+        return None
+    sizes = [shapes.steadiest([other[i] for other in given if other is not None]) for i in range(len(first))]
+    return tuple(length if i == at else d for i, d in enumerate(sizes))
 
 
 @every("Split")
@@ -321,7 +326,9 @@ def _select(shapes: Shapes, op: Op) -> Symbols | None:
 
 @every("SparseSoftmaxCrossEntropyWithLogits")
 def _sparse_cross_entropy(shapes: Shapes, op: Op, port: int) -> Symbols | None:
-    return shapes.of(op.data[0 if port else 1])
+    """The labels are as many as the logits have rows, or the kernel raises."""
+    logits = shapes.of(op.data[0])
+    return logits if port or logits is None else logits[:1]
 
 
 @every("SoftmaxCrossEntropyWithLogits")

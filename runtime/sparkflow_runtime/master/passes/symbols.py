@@ -6,10 +6,12 @@ the shape of a tensor is a tuple of ints and symbols; elementwise ops hand symbo
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 from weakref import ref
 
+from sparkflow_runtime.master.passes.contexts import CONTROL_FLOW, ENTER, SWITCH
+from sparkflow_runtime.master.passes.loop_shapes import Carried, of_the_step, popped
 from sparkflow_runtime.master.passes.shape_rules import EVERY, FIRST, Symbols, broadcast, filled, product, times
 
 if TYPE_CHECKING:
@@ -51,30 +53,42 @@ _SHAPE_AT = {  # the input that says which shape comes out
 
 class Shapes:
     """The symbolic shape of every edge of a view. Worked out once, in order of the nodes: no pass changes the shape of
-    an edge; of nodes that come later only what they say themselves is known. In a loop a symbol stands for a size of
-    one iteration: none is handed on by control flow itself."""
+    an edge; of nodes that come later only what they say themselves is known. In a loop a symbol that is made there
+    stands for a size of one iteration (loop_shapes.py)."""
 
     def __init__(self, view: View):
         self._view = ref(view)  # which holds them: without a ring all its nodes go as soon as it does
         self._known: dict[str, Symbols | None] = {}
         self._contents: dict[str, Symbols | int | str | None] = {}
         self._depth = 0
+        self.carried = Carried(view)
+        self._work_out(view)
+        while not self.carried.settled(self):
+            self._known.clear()
+            self._contents.clear()
+            self._work_out(view)
+
+    def _work_out(self, view: View) -> None:
         for op in view.ops.values():
-            if view.context(op.name) is not None and op.name not in view.feeds:
+            if self._may_be_derived(op, view) and op.name not in view.feeds:
                 self._known[op.name] = self._worked_out(op, 0)
+
+    def _may_be_derived(self, op: Op, view: View) -> bool:
+        return view.context(op.name) is not None or op.op in CONTROL_FLOW
 
     def of(self, edge: str) -> Symbols | None:
         """None where not even the rank is known."""
         if edge not in self._known:
-            view, (name, _, port) = self._made_of, edge.partition(":")
+            view, (name, _, port) = self.view, edge.partition(":")
             op = view.ops.get(name) or view.fed.get(name)
             self._known[edge] = None if op is None else self.said(op, int(port or 0))  # a loop's edges lead back to it
-            if op is not None and port and op.op in EVERY and edge not in view.feeds and view.context(name) is not None:
+            several = op is not None and port and op.op in EVERY and edge not in view.feeds
+            if op is not None and several and self._may_be_derived(op, view):
                 self._known[edge] = self._worked_out(op, int(port))
         return self._known[edge]
 
     @property
-    def _made_of(self) -> View:
+    def view(self) -> View:
         view = self._view()
         assert view is not None, "whoever asks has the view"
         return view
@@ -114,6 +128,14 @@ class Shapes:
             return filled(wanted, self.of(op.data[0])) if op.op == "Reshape" else None
         return None
 
+    def steadiest(self, sizes: Sequence[int | str]) -> int | str:
+        """Of names for the same size a number; or one that is no iteration's own; or the last one, which in a cell is
+        that of the state."""
+        if len(set(sizes)) == 1:
+            return sizes[0]
+        steady = [d for d in sizes if of_the_step((d,), self.view)]
+        return next((d for d in steady if isinstance(d, int)), (steady or sizes)[-1])
+
     # ------------------------------------------------------------------ what shape tensors hold
 
     def content(self, edge: str) -> Symbols | int | str | None:
@@ -121,11 +143,13 @@ class Shapes:
         it; -1 is what the constants have for it."""
         if edge not in self._contents:
             name, _, port = edge.partition(":")
-            op = self._made_of.ops.get(name) if edge not in self._made_of.feeds else None
+            op = self.view.ops.get(name) if edge not in self.view.feeds else None
             made = _CONTENTS.get(op.op) if op is not None and not port else None
             self._contents[edge] = None  # meanwhile: a loop's edges lead back
             self._depth += 1  # a longer chain than sizes are made by is not followed: Python would end it
-            if op is not None and op.op == "Unpack":
+            if op is not None and op.op in SWITCH and self._depth < _DEEPEST:
+                self._contents[edge] = self.content(op.data[0])
+            elif op is not None and op.op == "Unpack":
                 self._contents[edge] = self._element(op, int(port or 0))
             elif op is not None and made is not None and self._depth < _DEEPEST:
                 self._contents[edge] = made(self, op)
@@ -181,6 +205,16 @@ class Shapes:
             return None
         return tuple(d for p in parts if isinstance(p, tuple) for d in p)
 
+    def _stitched(self, op: Op) -> Symbols | None:
+        """DynamicStitch of sizes, as a gradient puts 1 in the place of the axes that were summed over."""
+        held, half = [self.content(e) for e in op.data], len(op.data) // 2
+        found = dict[int | str, int | str]()
+        for places, sizes in zip(held[:half], held[half:]):
+            if not isinstance(places, tuple) or not isinstance(sizes, tuple) or len(places) != len(sizes):
+                return None
+            found.update(zip(places, sizes))
+        return tuple(found[i] for i in range(len(found))) if found.keys() == set(range(len(found))) else None
+
     def _product(self, op: Op) -> int | str | None:
         held, axes = (self.content(e) for e in op.data)
         if not isinstance(held, tuple) or axes not in (0, (0,)) or op.attr("keep_dims", False):
@@ -195,6 +229,9 @@ class Shapes:
         """Mul of two scalars."""
         a, b = (self.content(e) for e in op.data)
         return _times((a, b)) if isinstance(a, (int, str)) and isinstance(b, (int, str)) else None
+
+    def _entered(self, op: Op) -> Symbols | int | str | None:
+        return self.content(op.data[0])
 
     def _as_it_is(self, op: Op) -> Symbols | int | str | None:
         exact = op.op == "Identity" or op.attr("DstT").np.name in ("int32", "int64")
@@ -218,10 +255,13 @@ _CONTENTS: dict[str, Callable[[Shapes, Op], Symbols | int | str | None]] = {
     "Const": Shapes._constant,
     "Shape": Shapes._shape,
     "Size": Shapes._size,
+    "StackPopV2": popped,
+    **dict.fromkeys(ENTER, Shapes._entered),
     "GatherV2": Shapes._some,
     "StridedSlice": Shapes._part,
     "Pack": Shapes._packed,
     "ConcatV2": Shapes._joined,
+    "DynamicStitch": Shapes._stitched,
     "Prod": Shapes._product,
     "Mul": Shapes._multiplied,
     **dict.fromkeys(("Identity", "Cast"), Shapes._as_it_is),

@@ -39,6 +39,30 @@ def test_an_update_still_waits_for_the_last_read(node: Made, graph_def: Made, op
     assert list(found["out"].input) == ["dx"]
 
 
+@pytest.mark.parametrize(("popped", "waits"), [("kept", True), ("other", False)])
+def test_what_comes_off_a_stack_that_holds_a_variable(
+    node: Made, graph_def: Made, optimized: Made, popped: str, waits: bool
+) -> None:
+    """A product with it is a read that an update has to wait for; one with another stack's value is none."""
+    graph = graph_def(
+        node("w", "VariableV2", **V),
+        node("x", "Placeholder", dtype=float32),
+        node("y", "Exp", "x", **F),
+        node("size", "Const", value=np.array(-1, np.int32), dtype=int32),
+        *(node(name, "StackV2", "size", elem_type=float32) for name in ("kept", "other")),
+        node("push", "StackPushV2", "kept", "w", **F),
+        node("push_other", "StackPushV2", "other", "y", **F),
+        node("pop", "StackPopV2", popped, "^push", "^push_other", elem_type=float32),
+        node("product", "Mul", "pop", "x", **F),
+        node("out", "Neg", "product", **F),
+        node("gate", "NoOp", "^product"),
+        node("step", "Mul", "y", "x", "^gate", **F),
+        node("update", "AssignSub", "w", "step", **F),
+    )
+    found = optimized(graph, "dependencies", fetches=["out:0"], targets=["update"])
+    assert ("^product" in [*found["update"].input, *found["step"].input]) == waits
+
+
 @pytest.mark.parametrize("unused", ["Exp", "CheckNumerics"])
 def test_a_gradient_that_nobody_takes(node: Made, graph_def: Made, optimized: Made, unused: str) -> None:
     """It goes, with the edge that says to wait for it; one that is there for its error stays."""
