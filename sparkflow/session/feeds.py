@@ -106,7 +106,8 @@ def checked(tensor: Tensor, value: Any) -> Any:
     """
     want = tensor.dtype.base_dtype
     if isinstance(value, (np.ndarray, np.generic)) and value.dtype == want.np and want is not dtypes.string:
-        array: Any = value
+        # Arrays that came over a wire (Dask's) or out of a file may begin between two words, as no loop expects them.
+        array: Any = value if value.flags.aligned else value.copy()
     else:
         array = _converted(tensor, value, want)
     if array.shape != tensor._shape and not shapes.compatible(array.shape, tensor._shape):

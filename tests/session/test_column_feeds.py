@@ -43,3 +43,20 @@ def test_what_is_no_value_of_a_sparse_placeholder(value: Any, error: type, graph
     sparse = tf.sparse_placeholder(tf.float32, [2, 3])
     with tf.Session() as session, pytest.raises(error, match=r"of 3 elements got (?s:.)*Feed a tf.SparseTensorValue"):
         session.run(sparse.values, {sparse: value})
+
+
+@pytest.mark.parametrize("dtype", [tf.int64, tf.float64, tf.int32])
+def test_numbers_that_begin_between_two_words(dtype: Any) -> None:
+    """As those of frames that Dask has sent may; of a feed, of a callable's, and of a function."""
+    values = np.arange(100).astype(dtype.np)
+    odd = np.frombuffer(b"-" + values.tobytes(), dtype.np, 100, 1)
+    assert not odd.flags.aligned
+    x = tf.placeholder(dtype, [None])
+    texts = tf.strings.as_string(x, precision=0 if dtype.is_floating else -1)
+    expected = [str(n).encode() for n in range(100)]
+    with tf.Session() as session:
+        assert session.run(texts, {x: odd}).tolist() == expected
+        assert session.make_callable(texts, [x])(odd).tolist() == expected
+        made = tf.py_func(lambda: odd, [], dtype)
+        made = tf.strings.as_string(made, precision=0 if dtype.is_floating else -1)
+        assert session.run(made).tolist() == expected

@@ -41,7 +41,7 @@ def _array(node: Node, value: Any, want: dtypes.DType, place: int) -> Any:
         raise InvalidArgumentError(
             node, None, f"{place}-th value returned by {node.attrs['token']} is {array.dtype}, but expects {want.name}"
         )
-    return node.xp.asarray(array)
+    return node.xp.asarray(array if array.flags.aligned else array.copy())
 
 
 def _texts(node: Node, array: np.ndarray, place: int) -> np.ndarray:
