@@ -132,7 +132,7 @@ def strings_told(ddf: Any) -> Iterator[None]:
         names = [name for name in ddf.columns if f"Column {name!r} has type " in error.message]
         if names and pd.api.types.is_string_dtype(ddf.dtypes[names[0]]):
             texts = _first_rows(ddf[names])[names[0]].dropna().tolist()
-            if texts and _OF_OBJECT.match(texts[0]):
+            if texts and _is_made(texts[0]):
                 raise InvalidArgumentError(f"{error.message}. {_as_strings(texts[0])}") from None
         raise
 
@@ -150,8 +150,13 @@ def check_values(name: str, table: pa.Table, value: str, dtypes: Mapping[str, An
 def made_strings(part: pd.DataFrame) -> dict[str, str]:
     """By column: a text that looks like a list or an array of which Dask has made it."""
     texts = (name for name, dtype in part.dtypes.items() if pd.api.types.is_string_dtype(dtype))
-    first = ((name, str(text)) for name in texts for text in part[name].head(_LOOK_AT_ROWS).dropna().head(1))
-    return {name: text for name, text in first if _OF_OBJECT.match(text)}
+    first = ((name, text) for name in texts for text in part[name].head(_LOOK_AT_ROWS).dropna().head(1))
+    return {name: text for name, text in first if _is_made(text)}
+
+
+def _is_made(text: Any) -> bool:
+    """Whether it is a text of which Dask has made it; columns of objects are strings to pandas, too."""
+    return isinstance(text, str) and _OF_OBJECT.match(text) is not None
 
 
 def _as_strings(text: str) -> str:

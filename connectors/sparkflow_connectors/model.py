@@ -234,7 +234,10 @@ def fingerprint(checkpoint: str) -> str:
         with open(path, "rb") as file:
             return hashlib.sha256(file.read()).hexdigest()[:16]
     except FileNotFoundError:
-        raise NotFoundError(f"No checkpoint {checkpoint!r}: {path} does not exist on this task") from None
+        raise NotFoundError(
+            f"No checkpoint {checkpoint!r}: {path} does not exist on this task. Every task must see that folder, and "
+            "a training that went on there since has replaced it: score by that training's model"
+        ) from None
 
 
 def check_fingerprint(model: Model) -> None:

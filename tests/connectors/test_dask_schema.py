@@ -136,3 +136,12 @@ def test_strings_that_are_strings(tmp_path: Path) -> None:
         tf.dask.train(
             lists(True, "[PAD]"), lambda features, labels, mode: None, label=None, checkpoint_dir=str(tmp_path / "out")
         )
+
+
+@pytest.mark.parametrize(("value", "kind"), [({"a": 1}, r"struct<a: int64>"), ({1}, "list<item: int64>")])
+def test_objects_that_are_no_column_are_refused_by_their_type(value: Any, kind: str, tmp_path: Path) -> None:
+    """To pandas, columns of objects are strings, too."""
+    with dask.config.set({"dataframe.convert-string": False}):
+        frame = dd.from_pandas(pd.DataFrame({"x": [value] * 4, "y": 1.0}), npartitions=2)
+    with pytest.raises(tf.errors.InvalidArgumentError, match=rf"Column 'x' .*{kind}"):
+        tf.dask.train(frame, lambda features, labels, mode: None, label="y", checkpoint_dir=str(tmp_path))

@@ -79,7 +79,7 @@ def test_lists_of_categories_and_long_decimals_come_back(tmp_path: Path) -> None
     assert found.schema.field("d").type == pa.decimal256(50, 1)
 
 
-def test_dask_columns_of_categories_and_objects(tmp_path: Path) -> None:
+def test_dask_columns_of_categories_and_objects(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     import dask
     import dask.dataframe as dd
     import pandas as pd
@@ -90,6 +90,7 @@ def test_dask_columns_of_categories_and_objects(tmp_path: Path) -> None:
         tf.dask.to_tfrecord(dd.from_pandas(frame, npartitions=2), str(tmp_path / "out"))
     found = read_tfrecord(str(tmp_path / "out")).sort_by("c").to_pydict()
     assert found["c"] == list("aabc") and found["n"] == [1, 4, 2, None] and found["o"] == [[1], [4], [], [2, 3]]
+    assert "as strings" not in caplog.text
 
 
 def test_lists_of_which_dask_made_strings_are_warned_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
