@@ -44,24 +44,36 @@ def test_iterators_of_datasets(target: str, graph: Any, device: str | None) -> N
         squares = tf.data.Dataset.range(6).map(lambda x: x * x).batch(2)
         once = tf.data.make_one_shot_iterator(squares).get_next()
         again = tf.data.make_initializable_iterator(squares)
-        shared = tf.data.make_initializable_iterator(squares, shared_name=f"of all {device}")
-        mine, ours = again.get_next(), shared.get_next()
+        mine = again.get_next()
     with tf.device(PS):
         v = tf.Variable(np.zeros(2, np.int64))
         added = v.assign_add(once)
     with tf.Session(target) as session:
-        session.run([v.initializer, again.initializer, shared.initializer])
+        session.run([v.initializer, again.initializer])
         assert session.run(once).tolist() == [0, 1] and session.run(added).tolist() == [4, 9]
         assert [session.run(mine).tolist() for _ in range(2)] == [[0, 1], [4, 9]]
         session.run(again.initializer)
-        assert session.run(mine).tolist() == [0, 1] and session.run(ours).tolist() == [0, 1]
+        assert session.run(mine).tolist() == [0, 1]
         session.run(once)
         with pytest.raises(tf.errors.OutOfRangeError, match="End of sequence"):
             session.run(once)
         with tf.Session(target) as second:
-            assert second.run(once).tolist() == [0, 1] and second.run(ours).tolist() == [4, 9]
+            assert second.run(once).tolist() == [0, 1]
             with pytest.raises(tf.errors.FailedPreconditionError, match="not been initialized"):
                 second.run(mine)
+
+
+def test_an_iterator_of_several_processes_is_refused(target: str, graph: Any) -> None:
+    """Each would have one of its own, and elements that are there once would be there for each."""
+    with tf.device(PS):
+        shared = tf.data.make_initializable_iterator(tf.data.Dataset.range(3), shared_name="ours")
+    with (
+        tf.Session(target) as session,
+        pytest.raises(
+            tf.errors.UnimplementedError, match=r"'ours', would be on /job:ps/task:0(.|\n)*Leave the shared_name"
+        ),
+    ):
+        session.run(shared.initializer)
 
 
 def test_a_handle_names_an_iterator(target: str, graph: Any) -> None:
