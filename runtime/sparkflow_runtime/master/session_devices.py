@@ -58,9 +58,9 @@ class SessionDevices:
         if state.startswith(py_functions.SHARED):
             name = state.removeprefix(py_functions.SHARED)
             raise UnimplementedError(
-                f"{node.name}: an iterator with a shared_name, {name!r}, would be on {node.device or self._own}, and its "
-                "dataset is in another process: not all that name it so would share it. Leave the shared_name out, or "
-                "let the iterator be on a task of the process that makes the dataset"
+                f"{node.name}: an iterator with a shared_name, {name!r}, would be on {node.device or self._own}, and "
+                "its dataset is in another process: not all that name it so would share it. Leave the shared_name out, "
+                "or let the iterator be on a task of the process that makes the dataset"
             )
 
     def _is_here(self, asked: DeviceSpec) -> bool:
