@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -94,6 +95,11 @@ class Model:
             raise InvalidArgumentError(
                 f"The model has no tensor {full!r} ({error}); its predictions are {', '.join(self.graph.outputs)}"
             ) from None
+
+    def save(self, path: str | os.PathLike[str]) -> str:
+        """Write it into the folder `path` as a SavedModel that `load_model` makes this Model of; its full path. Raises
+        AlreadyExistsError where there is such a folder, see saving.py."""
+        return str(import_module("sparkflow_connectors.saving").save(self, path))
 
     def variables(self) -> dict[str, np.ndarray]:
         """The weights by name."""

@@ -24,6 +24,7 @@ from sparkflow_connectors.columns import Column
 from sparkflow_connectors.graphs import PredictionGraph, shapes_of_variables
 from sparkflow_connectors.model import Model, fingerprint
 from sparkflow_connectors.saved_sparse import input_type, sparse_inputs
+from sparkflow_connectors.saving import kept_in
 from sparkflow_connectors.schema import Columns
 from sparkflow_runtime.wire.errors import InvalidArgumentError, NotFoundError
 
@@ -43,7 +44,8 @@ def load_model(
     """A Model out of files that every task which scores must see.
 
     path: the folder of a SavedModel, or the prefix of a checkpoint whose graph is in `path.meta`.
-    columns: input -> the table's column, or a Column that says how it is read; by default the column of its name.
+    columns: input -> the table's column, or a Column that says how it is read; by default the column of its name, or
+        the columns of the Model that was saved there.
     inputs, outputs: name -> tensor ("x:0"); by default those of the SavedModel's signature. A checkpoint needs them.
 
     Raises NotFoundError where there is nothing, InvalidArgumentError on a signature, a tensor or an input that there is
@@ -55,11 +57,14 @@ def load_model(
         )
     path = os.path.abspath(os.path.expanduser(os.fsdecode(path)))
     meta, checkpoint = _of_saved_model(path, tags) if maybe_saved_model_directory(path) else _of_checkpoint(path)
+    kept = kept_in(path) if columns is None and inputs is None else None
     graph, infos, columns = tf.Graph(), {}, columns or {}
     if inputs is None or outputs is None:
         found = _signature(meta, signature, path)
         infos = dict(found.inputs) if inputs is None else {}
-        outputs = _names(found.outputs, "output") if outputs is None else outputs
+        if outputs is None:
+            outputs = _names(found.outputs, "output")
+            outputs = outputs if kept is None else {name: outputs[name] for name in kept.outputs}
     with graph.as_default():
         sparse = sparse_inputs(infos, columns)
         tf.import_graph_def(_without_devices(meta.graph_def), input_map=sparse.replaced, name="")
@@ -67,8 +72,12 @@ def load_model(
     if inputs is None:
         inputs = _names({name: info for name, info in infos.items() if name not in sparse.sources}, "input")
     dense = {name: _tensor(graph, tensor, path) for name, tensor in inputs.items()}
-    sources = _sources(dense, sparse.sources, columns)
-    fed = {**{sources[name].name: tensor for name, tensor in dense.items()}, **sparse.fed}
+    if kept is None:
+        sources = _sources(dense, sparse.sources, columns)
+        fed = {**{sources[name].name: tensor for name, tensor in dense.items()}, **sparse.fed}
+        read = Columns({source.name: source for source in sources.values()})
+    else:
+        read, fed = kept.columns, dense
     saver = meta.saver_def
     prediction = PredictionGraph(
         graph_def=graph.as_graph_def().SerializeToString(),
@@ -78,11 +87,10 @@ def load_model(
         output_shapes={},
         restore_op=saver.restore_op_name,
         filename_tensor=saver.filename_tensor_name,
-        variables=shapes_of_variables(graph),
+        variables=shapes_of_variables(graph) if kept is None else kept.variables,
         init_ops=tuple(op.name for op in _initializers(graph)),
         assets=assets.paths(path, meta, None),
     ).with_outputs({name: _tensor(graph, tensor, path) for name, tensor in outputs.items()})
-    read = Columns({source.name: source for source in sources.values()})
     return Model(prediction, read, checkpoint, {}, fingerprint(checkpoint) if saver.restore_op_name else "")
 
 
@@ -120,8 +128,7 @@ def _signature(meta: Any, name: str, path: str) -> Any:
     if name not in meta.signature_def and any(node.name.startswith(_TRAINING) for node in meta.graph_def.node):
         raise InvalidArgumentError(
             f"{path} is of a training, whose graph predicts nothing. Call `train` with its checkpoint_dir again: with "
-            "all epochs done, it only gives the model. Or make a SavedModel of it: tf.estimator.Estimator(model_fn, "
-            "folder).export_saved_model(...), see docs/columns.md"
+            "all epochs done, it only gives the model, whose `save` makes a SavedModel of it, see docs/columns.md"
         )
     if name not in meta.signature_def:
         theirs = (key for key in meta.signature_def if not key.startswith("__saved_model"))  # TensorFlow 2's own

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from google.protobuf.any_pb2 import Any as AnyMessage
@@ -16,14 +16,15 @@ from sparkflow_runtime.wire.errors import NotFoundError
 from sparkflow_runtime.wire.protos import MetaGraphDef
 
 
-def add(export_dir: str, meta: MetaGraphDef, tensors: Sequence[Any]) -> None:
-    """Copy the files that these string constants name, and say in the MetaGraphDef which tensor names which.
+def add(export_dir: str, meta: MetaGraphDef, tensors: Sequence[Any] | Mapping[Any, str]) -> None:
+    """Copy the files that these string constants name, and say in the MetaGraphDef which tensor names which. A Mapping
+    says of each tensor where its file is.
 
     Raises ValueError on a tensor that is no constant path, NotFoundError where a file is not there.
     """
     taken: dict[str, str] = {}  # path -> its name among the assets
     for tensor in tensors:
-        path = _path(tensor)
+        path = tensors[tensor] if isinstance(tensors, Mapping) else path_of(tensor)
         if path not in taken:
             taken[path] = _copied(path, os.path.join(export_dir, constants.ASSETS_DIRECTORY), set(taken.values()))
         asset = AssetFileDef(filename=taken[path])
@@ -34,7 +35,8 @@ def add(export_dir: str, meta: MetaGraphDef, tensors: Sequence[Any]) -> None:
         meta.collection_def[constants.ASSETS_KEY].any_list.value.append(packed)  # where TensorFlow 1 looks for it
 
 
-def _path(tensor: Any) -> str:
+def path_of(tensor: Any) -> str:
+    """The constant's value. Raises ValueError on what is no constant string."""
     value = constant_value(tensor)
     if value is None or getattr(value, "shape", ()) not in ((), (1,)):
         raise ValueError(f"Asset tensor {tensor} must be a constant string, the path of a file")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 import numpy as np
@@ -15,16 +15,19 @@ from sparkflow.train.checkpoint_state import write_whole
 from sparkflow_runtime.wire import checkpoint, checkpoint_strings, temporaries
 from sparkflow_runtime.wire.checkpoint import INDEX_SUFFIX, Index, Piece
 from sparkflow_runtime.wire.checksums import crc32c
-from sparkflow_runtime.wire.errors import AlreadyExistsError
+from sparkflow_runtime.wire.errors import AlreadyExistsError, NotFoundError
 
 
-def to_tensorflow(prefix: str, out: str) -> int:
+def to_tensorflow(prefix: str, out: str, names: Collection[str] | None = None, graph: bool = True) -> int:
     """Write the checkpoint `prefix`, and its graph where there is `prefix.meta`, as `out` in TensorFlow's V2 format.
+
+    names: of the tensors to write, all by default. graph: False leaves that out.
 
     Partitioned variables are whole in it, as TensorFlow takes them too. The index is written last: `out` is there when
     it is whole. Returns how many tensors it has.
 
-    Raises AlreadyExistsError where there is such a checkpoint, and what restoring from `prefix` raises.
+    Raises AlreadyExistsError where there is such a checkpoint, NotFoundError on a name that is not in it, and what
+    restoring from `prefix` raises.
     """
     from sparkflow_runtime.wire import tensor_bundle  # makes messages, for those alone who need them
 
@@ -34,15 +37,17 @@ def to_tensorflow(prefix: str, out: str) -> int:
     os.makedirs(os.path.dirname(out) or ".", exist_ok=True)
     data, index = f"{out}.data-00000-of-00001", Index()
     types = reader.get_variable_to_dtype_map()
+    if gone := sorted(set(names or ()) - types.keys()):
+        raise NotFoundError(f"The checkpoint {prefix} has no tensor {gone[0]!r}")
     with _temporary(data) as file:
-        for name in sorted(types, key=str.encode):
+        for name in sorted(types if names is None else names, key=str.encode):
             value = np.asarray(reader.get_tensor(name), types[name].np)
             content, crc = _content(value)
             begin, file_name = (0,) * value.ndim, os.path.basename(data)
             piece = Piece(file_name, name, begin, value.shape, file.tell(), content.nbytes, crc)
             file.write(content)
             index.add(name, types[name].name, value.shape, piece)
-    if os.path.isfile(prefix + ".meta"):
+    if graph and os.path.isfile(prefix + ".meta"):
         shutil.copyfile(prefix + ".meta", out + ".meta")
     write_whole(out + INDEX_SUFFIX, tensor_bundle.encode(index))
     return len(index.entries)

@@ -1,0 +1,138 @@
+"""Model.save: a folder that scores as the Model did, without its training code and without its checkpoint."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import sparkflow as tf
+
+Column = tf.local.Column
+ROWS = 64
+FRAME = pd.DataFrame(
+    {
+        "user": np.arange(ROWS) % 7,
+        "word": [f"w{i % 5}" for i in range(ROWS)],
+        "city": [["a", "b", None, "z"][i % 4] for i in range(ROWS)],
+        "tags": [[f"t{k}" for k in range(i % 3)] for i in range(ROWS)],
+        "pair": [[i / 10, 1.0] for i in range(ROWS)],
+        "price": [None if i % 9 == 0 else i / 8 for i in range(ROWS)],
+        "click": (np.arange(ROWS) % 2).astype(np.float32),
+    }
+)
+FEATURES = [
+    "user",
+    Column("word", hash_buckets=11),
+    Column("city", vocabulary=["a", "b"], num_oov_buckets=2, default="b"),
+    Column("tags", kind="sparse", length=4, hash_buckets=5),
+    Column("pair", shape=[2], cast=tf.float32),
+    Column("price", default=-1.0, cast="float32"),
+]
+
+
+def trained(folder: Path) -> Any:
+    words = folder / "words.txt"
+    words.write_text("w0\nw1\nw2\n")
+
+    def model_fn(features: Any, labels: Any, mode: str) -> Any:
+        def looked_up(name: str, rows: int) -> Any:
+            return tf.nn.embedding_lookup(tf.get_variable(name, [rows, 3]), features[name])
+
+        tags = tf.get_variable("tags", [5, 3])
+        names = tf.contrib.lookup.index_to_string_table_from_file(str(words), default_value="?")
+        parts = [looked_up("user", 7), looked_up("word", 11), looked_up("city", 4), features["pair"]]
+        parts += [tf.contrib.layers.safe_embedding_lookup_sparse([tags], features["tags"], combiner="sum")]
+        parts += [tf.expand_dims(features["price"], 1)]
+        score = tf.squeeze(tf.layers.dense(tf.concat(parts, 1), 1), 1)
+        if mode == tf.estimator.ModeKeys.PREDICT:
+            named = names.lookup(features["user"])
+            return tf.estimator.EstimatorSpec(mode, predictions={"score": score, "named": named})
+        loss = tf.losses.sigmoid_cross_entropy(labels, score)
+        train = tf.train.AdagradOptimizer(0.1).minimize(loss, tf.train.get_global_step())
+        return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train)
+
+    return tf.local.train(
+        FRAME, model_fn, features=FEATURES, label="click", epochs=1, batch_size=16, checkpoint_dir=str(folder / "run")
+    )
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: Any) -> tuple[Path, pd.DataFrame, Any]:
+    """A model saved, what was trained gone; what it gave; itself."""
+    folder = tmp_path_factory.mktemp("saved")
+    model = trained(folder)
+    wanted, out = model.transform(FRAME), model.save(folder / "deep" / "export")
+    assert out == str(folder / "deep" / "export")
+    shutil.rmtree(folder / "run")
+    (folder / "words.txt").unlink()
+    return Path(out), wanted, model
+
+
+def test_another_process_scores(whole: Any) -> None:
+    path, wanted, _ = whole
+    wanted.to_pickle(path.parent / "wanted.pkl")
+    program = f"""
+        import pandas as pd, sparkflow as tf
+        wanted = pd.read_pickle({str(path.parent / "wanted.pkl")!r})
+        model = tf.local.load_model({str(path)!r})
+        found = model.transform(wanted.drop(columns=["score", "named"]))
+        pd.testing.assert_frame_equal(found, wanted)
+        print(model, sorted(model.variables()))
+    """
+    command = [sys.executable, "-c", textwrap.dedent(program)]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "user, word, city, tags, pair, price -> score: float, named: string" in done.stdout
+    assert "['city', 'dense/bias', 'dense/kernel', 'tags', 'user', 'word']" in done.stdout
+    assert wanted["named"].tolist()[:4] == ["w0", "w1", "w2", "?"]
+
+
+def test_its_variables_are_those_that_it_scores_with(whole: Any) -> None:
+    path, _, _ = whole
+    held = [name for name, _ in tf.train.list_variables(str(path / "variables" / "variables"))]
+    assert held == ["city", "dense/bias", "dense/kernel", "tags", "user", "word"]  # none of Adagrad's
+    assert [file.name for file in (path / "assets").iterdir()] == ["words.txt"]
+
+
+def test_a_loaded_model_is_saved_again(whole: Any, tmp_path: Path) -> None:
+    path, wanted, _ = whole
+    again = tf.local.load_model(tf.local.load_model(path).save(tmp_path / "again"))
+    pd.testing.assert_frame_equal(again.transform(FRAME), wanted)
+    other = tf.local.load_model(path).fetching({"z": "score"}).save(tmp_path / "other")
+    assert list(tf.local.load_model(other).graph.outputs) == ["z"]
+
+
+def test_columns_may_be_said_anew(whole: Any) -> None:
+    """As of any SavedModel: then all are."""
+    path, _, _ = whole
+    with pytest.raises(tf.errors.InvalidArgumentError, match="has no input 'users'"):
+        tf.local.load_model(path, columns={"users": "user"})
+
+
+def test_what_cannot_be_saved_or_loaded(whole: Any, tmp_path: Path) -> None:
+    path, _, model = whole
+    with pytest.raises(tf.errors.AlreadyExistsError, match=r"export exists\. Give another folder"):
+        tf.local.load_model(path).save(path)
+    with pytest.raises(tf.errors.NotFoundError, match="No checkpoint"):
+        model.save(tmp_path / "late")
+    assert not list(tmp_path.iterdir())
+    copy = Path(shutil.copytree(path, tmp_path / "copy"))
+    said = copy / "assets.extra" / "sparkflow_columns.json"
+    newer = json.loads(said.read_text()) | {"version": 2}
+    for text, error, words in (
+        (json.dumps(newer), tf.errors.InvalidArgumentError, "of version 2, and this sparkflow reads 1"),
+        ("{}", tf.errors.DataLossError, "cannot be read: KeyError"),
+        ("{", tf.errors.DataLossError, "Save the model anew"),
+    ):
+        said.write_text(text)
+        with pytest.raises(error, match=words):
+            tf.local.load_model(copy)
