@@ -57,7 +57,7 @@ def _values_of_rows(source: Source, array: pa.Array, offsets: np.ndarray, where:
     """All the values of lists, without a null."""
 
     def of_row(value: int) -> str:
-        return where(int(np.searchsorted(offsets, value, "right")) - 1)
+        return f"{where(int(np.searchsorted(offsets, value, 'right')) - 1)}, inside its list"
 
     return _filled(source, _leaf(source, array, of_row), of_row)
 

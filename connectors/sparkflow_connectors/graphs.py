@@ -19,7 +19,7 @@ from sparkflow_connectors.assembly import assembled, op_name, placeholders
 from sparkflow_connectors.feeding import JOIN
 from sparkflow_connectors.initial import own_init_ops
 from sparkflow_connectors.job import ALL_REDUCE, Job
-from sparkflow_connectors.predictions import arrow_type
+from sparkflow_connectors.predictions import arrow_type, by_name
 from sparkflow_connectors.sync_check import check_sync
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
@@ -341,9 +341,7 @@ def prediction_graph(job: Job) -> PredictionGraph:
             features, _ = assembled(columns, inputs)
         config = _config(job, 0, job.cluster(["ps:0"] * job.ps, ["worker:0"] * job.workers))
         spec = call_model_fn(job, features, None, tf.estimator.ModeKeys.PREDICT, config)
-        if spec.predictions is None:
-            raise InvalidArgumentError("The model function gives no predictions where mode is 'infer' (PREDICT)")
-        outputs = spec.predictions if isinstance(spec.predictions, dict) else {"prediction": spec.predictions}
+        outputs = by_name(spec.predictions)
         outputs = {name: tf.identity(t, name=f"output/{op_name(name)}") for name, t in outputs.items()}
         _check_variables(graph)
         saver, init = tf.train.Saver().as_saver_def(), own_init_ops(spec)

@@ -12,10 +12,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+import sparkflow as tf
 from sparkflow_connectors.arrow_numpy import arrow_of
 from sparkflow_runtime.wire.dtypes import DType
 from sparkflow_runtime.wire.errors import InvalidArgumentError
@@ -25,6 +27,21 @@ _TYPES = {
     "bool": pa.bool_(), "uint8": pa.int16(), "uint16": pa.int32(), "uint32": pa.int64(), "float16": pa.float32(),
     "bfloat16": pa.float32(), "string": pa.string(),
 }  # fmt: skip
+
+
+def by_name(predictions: Any) -> dict[str, Any]:
+    """What an EstimatorSpec of PREDICT gives. Raises InvalidArgumentError on nothing, and on what makes no column."""
+    if predictions is None:
+        raise InvalidArgumentError("The model function gives no predictions where mode is 'infer' (PREDICT)")
+    found = predictions if isinstance(predictions, dict) else {"prediction": predictions}
+    for name, tensor in found.items():
+        if not isinstance(name, str):
+            raise InvalidArgumentError(f"Prediction {name!r}: its name must be a string, as a column's is")
+        if isinstance(tensor, tf.RaggedTensor):
+            raise InvalidArgumentError(
+                f"Prediction {name!r} is a RaggedTensor: give it padded (`to_tensor()`), beside its `row_lengths()`"
+            )
+    return found
 
 
 def arrow_type(name: str, dtype: DType, shape: Sequence[int | None], what: str = "Prediction") -> pa.DataType:

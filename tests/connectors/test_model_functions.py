@@ -63,6 +63,19 @@ def _no_prediction(features: Any, labels: Any, mode: str) -> Any:
     return tf.estimator.EstimatorSpec(MODES.TRAIN, loss=tf.constant(0.0), train_op=tf.no_op())
 
 
+def _ragged_prediction(features: Any, labels: Any, mode: str) -> Any:
+    if mode == MODES.PREDICT:
+        rows = tf.RaggedTensor.from_row_lengths(features["x"], tf.ones_like(features["x"], tf.int64))
+        return tf.estimator.EstimatorSpec(mode, predictions={"rows": rows})
+    return _spec(mode, features, labels, tf.get_variable("w", []))
+
+
+def _prediction_called_by_a_number(features: Any, labels: Any, mode: str) -> Any:
+    if mode == MODES.PREDICT:
+        return tf.estimator.EstimatorSpec(mode, predictions={1: features["x"]})
+    return _spec(mode, features, labels, tf.get_variable("w", []))
+
+
 def _no_variable_in_prediction(features: Any, labels: Any, mode: str) -> Any:
     if mode == MODES.PREDICT:
         return tf.estimator.EstimatorSpec(mode, predictions=features["x"] * 2)
@@ -92,6 +105,8 @@ def _holds_a_lock() -> Any:
         (_another_variable_in_prediction, tf.errors.InvalidArgumentError, "uses variable 'v', which training has not"),
         (_prediction_called_as_a_feature, tf.errors.InvalidArgumentError, "Prediction 'x' has the name of a feature"),
         (_no_prediction, tf.errors.InvalidArgumentError, "gives no predictions where mode is 'infer'"),
+        (_ragged_prediction, tf.errors.InvalidArgumentError, r"Prediction 'rows' is a RaggedTensor.*to_tensor\(\)"),
+        (_prediction_called_by_a_number, tf.errors.InvalidArgumentError, "Prediction 1: its name must be a string"),
         (_no_variable_in_prediction, tf.errors.InvalidArgumentError, "makes no variable for predictions"),
         (_prediction_of_one_row, tf.errors.InvalidArgumentError, "must have one row an example"),
         (_holds_a_lock(), tf.errors.InvalidArgumentError, "cannot be sent to the workers .*lock"),
