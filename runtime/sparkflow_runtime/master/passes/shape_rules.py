@@ -315,6 +315,33 @@ def _length(size: int | str, begin: int | str | None, end: int | str | None, ste
     return fresh
 
 
+@rule("Pad", "PadV2", "MirrorPad")
+def _padded(shapes: Shapes, op: Op) -> Symbols | None:
+    """An axis that gets nothing stays as long as it is; of a known one and a constant the node says it."""
+    given, widths, said = shapes.of(op.data[0]), shapes.view.ops.get(op.data[1]), shapes.said(op)
+    if given is None or said is None or widths is None or widths.op != "Const" or op.data[1] in shapes.view.feeds:
+        return None
+    if widths.value.shape != (len(given), 2) or len(said) != len(given):
+        return None
+    return tuple(new if ends.any() else d for d, new, ends in zip(given, said, widths.value))
+
+
+@rule("OneHot")
+def _one_hot(shapes: Shapes, op: Op) -> Symbols | None:
+    given, depth, axis = shapes.of(op.data[0]), shapes.content(op.data[1]), op.attr("axis", -1)
+    if given is None or not isinstance(depth, int):
+        return None
+    at = _at(axis, len(given) + 1)
+    return None if at is None else (*given[:at], depth, *given[at:])
+
+
+@rule("Range")
+def _range(shapes: Shapes, op: Op) -> Symbols | None:
+    """The places of an axis: from 0 to its size."""
+    start, limit, step = (shapes.content(e) for e in op.data)
+    return (limit,) if start == 0 and step == 1 and isinstance(limit, str) else None
+
+
 # ---------------------------------------------------------------------- others
 
 

@@ -39,8 +39,8 @@ BROADCAST = words(
 )
 _LIKE_FIRST = words(
     "MaxPoolGrad MaxPool3DGrad FusedBatchNorm FusedBatchNormV2 FusedBatchNormV3 FusedBatchNormGrad "
-    "FusedBatchNormGradV2 FusedBatchNormGradV3 Cumsum Cumprod ReverseV2 Bucketize StringToHashBucketFast "
-    "StringToHashBucketStrong AsString StringToNumber StringStrip StringLower StringUpper"
+    "FusedBatchNormGradV2 FusedBatchNormGradV3 Cumsum Cumprod ReverseV2 ReverseSequence Bucketize "
+    "StringToHashBucketFast StringToHashBucketStrong AsString StringToNumber StringStrip StringLower StringUpper"
 )
 _SAME_BATCH = words("Conv2D Conv3D DepthwiseConv2dNative MaxPool MaxPool3D AvgPool AvgPool3D MaxPoolV2")
 _SHAPE_AT = {  # the input that says which shape comes out

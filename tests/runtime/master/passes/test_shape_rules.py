@@ -52,6 +52,16 @@ CASES: dict[str, tuple[Callable[[Any], Any], str]] = {
     ),
     "rows": (lambda x: tf.gather(tf.ones([9, 4]), tf.cast(x[:, :, 0], tf.int32)), "n,m,4"),
     "columns by number": (lambda x: tf.gather(x, [1, 3], axis=2), "n,m,2"),
+    "padded": (
+        lambda x: [tf.pad(x, [[0, 0], [0, 0], [1, 2]]), tf.pad(x, [[0, 0], [2, 0], [0, 0]], constant_values=1.0)],
+        "n,m,9 n,?,6",
+    ),
+    "padded by a tensor": (lambda x: tf.pad(x, tf.cast(x[:3, :2, 0] * 0.0, tf.int32)), "?,?,?"),
+    "one of many": (
+        lambda x: [tf.one_hot(tf.cast(x[:, :, 0], tf.int32), 4), tf.one_hot(tf.cast(x[:, 0], tf.int32), 4, axis=0)],
+        "n,m,4 4,n,6",
+    ),
+    "places": (lambda x: [tf.range(tf.shape(x)[0]), tf.range(1, tf.shape(x)[0] + 1)], "n ?"),
     "sums so far": (lambda x: [tf.cumsum(x, 1), tf.reverse(x, [0])], "n,m,6 n,m,6"),
     "losses": (
         lambda x: [
