@@ -161,6 +161,20 @@ def test_taking_no_rows_never_waits():
     assert get(queue, 0, up_to=True).result()[0].shape == (0, 2, 3)
 
 
+@pytest.mark.parametrize("make", [fifo, shuffling])
+def test_no_rows_go_past_those_that_wait(make):
+    """As in TensorFlow; a chief that begins anew drops no tokens, say, while replicas wait for some."""
+    queue = make(capacity=1)
+    waits = get(queue)
+    assert [len(get(queue, 0, up_to).result()[0]) for up_to in (False, True)] == [0, 0]
+    assert len(queue.try_dequeue_many(0)[0]) == 0 and not waits.finished
+    assert put(queue, 1).finished and rows(waits) == [1]
+    put(queue, 2)
+    full = put(queue, 3)
+    assert put(queue).finished and queue.try_enqueue_many([np.zeros(0, np.int64)]) == () and not full.finished
+    assert rows(get(queue)) == [2] and full.finished
+
+
 def test_components_stay_together():
     queue = shuffling(types=("float32", "string"), shapes=((2,), ()))
     call = Call()
@@ -207,7 +221,6 @@ def test_shuffle_keeps_its_floor_until_it_is_closed():
     put(queue, *range(4))
     first, second = get(queue), get(queue)
     assert first.finished and not second.finished
-    assert get(queue, 0).finished is False  # behind the second in line
     close(queue)
     assert second.finished
     assert sorted(rows(first) + rows(second) + rows(get(queue, 2))) == [0, 1, 2, 3]
@@ -473,7 +486,7 @@ def test_nothing_is_done_at_once_past_one_who_waits():
     assert queue.try_dequeue() is None
     assert queue.try_enqueue_many([np.arange(1, 3)]) == () and rows(waiting) == [0, 1]
     pushing = put(queue, 3, 4, 5)
-    assert not pushing.finished and queue.try_enqueue_many([np.arange(0)]) is None
+    assert not pushing.finished and queue.try_enqueue_many([np.arange(1)]) is None
     assert queue.try_dequeue()[0] == 2
     assert pushing.finished and queue.size == 3
 

@@ -151,12 +151,15 @@ class Queue:
         """Take n elements, stacked; with up_to, what is left once the queue is closed. OutOfRangeError when
         that is too few. A priority queue never gives less, as TensorFlow's does not."""
         self._check_many(n)
+        if not n:  # which needs no turn behind those that wait
+            done(None, self._elements.none)
+            return
         up_to = up_to and self.spec.kind != "PriorityQueue"
         self._submit(_Get(n, False, up_to, done, step), self._gets)
 
     def try_dequeue_many(self, n: int) -> list[Any] | None:
         self._check_many(n)
-        return self._try_take(n)
+        return self._try_take(n) if n else self._elements.none
 
     def _check_many(self, n: int) -> None:
         if n < 0:
@@ -187,6 +190,9 @@ class Queue:
     # ------------------------------------------------------------------ elements
 
     def _put(self, rows: Block, done: Done, step: Any) -> None:
+        if not len(rows[0]):
+            done(None, ())
+            return
         owned = self._store.keeps or self.spec.shapes is None
         self._submit(_Put(self._elements.kept(rows), owned, done, step), self._puts)
 
@@ -203,6 +209,8 @@ class Queue:
 
     def _try_put(self, rows: Block) -> tuple[()] | None:
         n = len(rows[0])
+        if not n:
+            return ()
         if not self._has_room(n):  # a look without the lock, before the copy
             return None
         rows = self._elements.kept(rows)
