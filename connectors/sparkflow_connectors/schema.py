@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from sparkflow_connectors.arrow_numpy import is_valid
-from sparkflow_connectors.column_types import Source, Tensor, show
+from sparkflow_connectors.column_types import Source, Tensor, is_vector, show
 from sparkflow_connectors.column_values import null_refused, values_of
 from sparkflow_connectors.columns import Asked, Column, asked
 from sparkflow_connectors.plain_types import plain_column
@@ -20,6 +20,8 @@ from sparkflow_connectors.uncached import Uncached
 from sparkflow_runtime.wire import dtypes
 from sparkflow_runtime.wire.dtypes import DType
 from sparkflow_runtime.wire.errors import InvalidArgumentError
+
+VECTOR_LENGTH = "sparkflow.vector_length"  # in a field's metadata, where its table tells
 
 
 @dataclass(frozen=True)
@@ -108,7 +110,11 @@ def resolve(
 
 
 def _source(schema: pa.Schema, one: Asked) -> Source:
-    source = Source(one.column.loaded(), schema.field(one.column.name).type)
+    field, column = schema.field(one.column.name), one.column.loaded()
+    length = (field.metadata or {}).get(VECTOR_LENGTH.encode())
+    if length is not None and column.shape is None and is_vector(field.type):
+        column = replace(column, shape=[int(length)])
+    source = Source(column, field.type)
     if one.dtype is not None and one.dtype is not source.dtype:
         raise InvalidArgumentError(
             f"Column {source.name!r} has type {show(source.arrow)}, and the model asks for {one.dtype.name}. Cast the "

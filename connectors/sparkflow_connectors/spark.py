@@ -6,6 +6,7 @@ Nothing here uses `sc._jsc`. What Spark really does, and why this is so, is told
 from __future__ import annotations
 
 import contextlib
+import importlib
 import json
 import logging
 import os
@@ -351,19 +352,11 @@ def take_gpus(resources: dict[str, Any]) -> None:
         os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(resources["gpu"].addresses)
 
 
-class _threads:
+def _threads(count: int) -> contextlib.AbstractContextManager[Any]:
     """BLAS threads of this Python worker, which Spark starts with one."""
+    from threadpoolctl import threadpool_limits
 
-    def __init__(self, count: int):
-        from threadpoolctl import threadpool_limits
-
-        self._limits = threadpool_limits(count)
-
-    def __enter__(self) -> None:
-        self._limits.__enter__()
-
-    def __exit__(self, *error: Any) -> None:
-        self._limits.__exit__(*error)
+    return threadpool_limits(count)
 
 
 def variable_table(checkpoint: Any, name: str, spark: SparkSession | None = None) -> DataFrame:
@@ -392,6 +385,13 @@ def write_variables(
     for _, df in tables_of(tables):
         check_frame(df)
     return write(path, {name: df.toArrow() for name, df in tables_of(tables)}, base, dtypes)
+
+
+def __getattr__(name: str) -> Any:
+    """The stages of pyspark.ml, whose import nobody else waits for."""
+    if name not in ("MLEstimator", "MLModel"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module("sparkflow_connectors.spark_ml"), name)
 
 
 __all__ = [

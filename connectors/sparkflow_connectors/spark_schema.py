@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas import types
 
 from sparkflow_connectors.packing import quoted
-from sparkflow_connectors.schema import unsortable
+from sparkflow_connectors.schema import VECTOR_LENGTH, unsortable
 from sparkflow_connectors.spark_connect import is_stopped
 from sparkflow_runtime.wire.errors import FailedPreconditionError, InvalidArgumentError
 
@@ -70,7 +70,14 @@ def arrow_schema(df: Any) -> pa.Schema:
             return pa.opaque(pa.null(), kind.simpleString(), "spark")
 
     typed = [(f, of(f.dataType)) for f in df.schema.fields]
-    return pa.schema([pa.field(f.name, kind, f.nullable or pa.types.is_null(kind)) for f, kind in typed])
+    return pa.schema([pa.field(f.name, kind, f.nullable or pa.types.is_null(kind), _told(f)) for f, kind in typed])
+
+
+def _told(field: Any) -> dict[str, str] | None:
+    """What pyspark.ml's stages say of the vectors that they make."""
+    told = (field.metadata or {}).get("ml_attr")
+    length = told.get("num_attrs") if isinstance(told, dict) else None
+    return {VECTOR_LENGTH: str(length)} if isinstance(length, int) and length > 0 else None
 
 
 def sorted_within(df: Any, order_by: str) -> Any:
