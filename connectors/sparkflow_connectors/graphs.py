@@ -14,7 +14,7 @@ import sparkflow as tf
 from sparkflow import experimental
 from sparkflow.distribute import broadcast_global_variables, cluster_resolver
 from sparkflow.distribute import experimental as strategies
-from sparkflow.saved_model.assets import path_of
+from sparkflow.saved_model.assets import constant_paths
 from sparkflow_connectors.assembly import assembled, op_name, placeholders
 from sparkflow_connectors.feeding import JOIN
 from sparkflow_connectors.initial import own_init_ops
@@ -345,7 +345,7 @@ def prediction_graph(job: Job) -> PredictionGraph:
         outputs = {name: tf.identity(t, name=f"output/{op_name(name)}") for name, t in outputs.items()}
         _check_variables(graph)
         saver, init = tf.train.Saver().as_saver_def(), own_init_ops(spec)
-        files = tf.get_collection(tf.GraphKeys.ASSET_FILEPATHS)
+        assets = constant_paths(tf.get_collection(tf.GraphKeys.ASSET_FILEPATHS))
     for name in outputs:
         if name in columns.sources:
             raise InvalidArgumentError(f"Prediction {name!r} has the name of a feature; give it another")
@@ -356,7 +356,7 @@ def prediction_graph(job: Job) -> PredictionGraph:
         filename_tensor=saver.filename_tensor_name,
         variables=shapes_of_variables(graph),
         init_ops=tuple(op.name for op in init),
-        assets={tensor.name: path_of(tensor) for tensor in files},
+        assets=assets,
         **_described(outputs),
     )
 

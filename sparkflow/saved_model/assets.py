@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 from collections.abc import Mapping, Sequence
@@ -24,7 +25,7 @@ def add(export_dir: str, meta: MetaGraphDef, tensors: Sequence[Any] | Mapping[An
     """
     taken: dict[str, str] = {}  # path -> its name among the assets
     for tensor in tensors:
-        path = tensors[tensor] if isinstance(tensors, Mapping) else path_of(tensor)
+        path = tensors[tensor] if isinstance(tensors, Mapping) else _path(tensor)
         if path not in taken:
             taken[path] = _copied(path, os.path.join(export_dir, constants.ASSETS_DIRECTORY), set(taken.values()))
         asset = AssetFileDef(filename=taken[path])
@@ -35,13 +36,22 @@ def add(export_dir: str, meta: MetaGraphDef, tensors: Sequence[Any] | Mapping[An
         meta.collection_def[constants.ASSETS_KEY].any_list.value.append(packed)  # where TensorFlow 1 looks for it
 
 
-def path_of(tensor: Any) -> str:
+def _path(tensor: Any) -> str:
     """The constant's value. Raises ValueError on what is no constant string."""
     value = constant_value(tensor)
     if value is None or getattr(value, "shape", ()) not in ((), (1,)):
         raise ValueError(f"Asset tensor {tensor} must be a constant string, the path of a file")
     text = value.item() if hasattr(value, "item") else value
     return text.decode() if isinstance(text, bytes) else str(text)
+
+
+def constant_paths(tensors: Sequence[Any]) -> dict[str, str]:
+    """Name of the tensor -> path of the file, of those that are constants."""
+    found = {}
+    for tensor in tensors:
+        with contextlib.suppress(ValueError):
+            found[tensor.name] = _path(tensor)
+    return found
 
 
 def _copied(path: str, folder: str, taken: set[str]) -> str:

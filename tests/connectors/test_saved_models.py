@@ -55,6 +55,7 @@ def trained(folder: Path) -> Any:
         score = tf.squeeze(tf.layers.dense(tf.concat(parts, 1), 1), 1)
         if mode == tf.estimator.ModeKeys.PREDICT:
             named = names.lookup(features["user"])
+            tf.add_to_collection(tf.GraphKeys.ASSET_FILEPATHS, tf.placeholder_with_default("none", []))  # no constant
             return tf.estimator.EstimatorSpec(mode, predictions={"score": score, "named": named})
         loss = tf.losses.sigmoid_cross_entropy(labels, score)
         train = tf.train.AdagradOptimizer(0.1).minimize(loss, tf.train.get_global_step())
