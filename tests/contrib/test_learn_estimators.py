@@ -38,7 +38,8 @@ def test_a_model_function_of_arrays() -> None:
     assert stacked["ages"].tolist() == [row["ages"] for row in rows]
     with pytest.raises(ValueError, match=r"at least one output from \['ages'\], provided \['height'\]"):
         list(model.predict(x=X[:3], outputs=["height"]))
-    model.partial_fit(X, Y)
+    model.partial_fit(input_fn=lambda: (tf.constant(X, tf.float32), tf.constant(Y, tf.float32)))
+    assert len(list(model.predict(input_fn=lambda: (tf.constant(X[:7], tf.float32), None)))) == 7
     assert model.evaluate(X, Y)["global_step"] == 201
 
 

@@ -54,7 +54,7 @@ class Estimator(Fits):
 
     def _call(self, features: Any, labels: Any, mode: str) -> EstimatorSpec:
         if labels is not None:
-            self._known["labels"] = _each(labels, lambda t: (t.dtype.base_dtype, t.shape))
+            self._known["labels"] = _each(labels, _of_any_batch)
         elif mode == ModeKeys.INFER and self._known:
             labels = _each(self._known["labels"], lambda known: placeholder(*known))
         return super()._call(features, labels, mode)
@@ -67,6 +67,12 @@ class Estimator(Fits):
 
     def _old_row(self, row: Any) -> Any:
         return row
+
+
+def _of_any_batch(labels: Tensor) -> tuple[Any, Any]:
+    """dtype and shape; of those that are predicted there may be other numbers."""
+    dims = labels.shape.as_list() if labels.shape.ndims else None
+    return labels.dtype.base_dtype, dims and [None, *dims[1:]]
 
 
 def _each(labels: Any, of: Callable[[Any], Any]) -> Any:
