@@ -23,9 +23,13 @@ FILES = {
     "layers.initializers layers.layers layers.normalization layers.optimizers layers.regularizers layers.summaries "
     "layers.utils ops.sparse_ops",
     "learn": "learn learn.datasets learn.datasets.base learn.datasets.mnist learn.estimators "
-    "learn.estimators.constants learn.estimators.model_fn learn.estimators.prediction_key learn.estimators.run_config "
-    "learn.experiment learn.learn_io learn.learn_runner learn.metric_spec learn.monitors learn.preprocessing "
-    "learn.utils learn.utils.input_fn_utils learn.utils.saved_model_export_utils",
+    "learn.basic_session_run_hooks learn.estimators.constants learn.estimators.dnn "
+    "learn.estimators.dnn_linear_combined learn.estimators.estimator learn.estimators.linear "
+    "learn.estimators.model_fn learn.estimators.prediction_key learn.estimators.run_config learn.experiment "
+    "learn.learn_io learn.learn_io.dask_io learn.learn_io.generator_io learn.learn_io.graph_io "
+    "learn.learn_io.numpy_io learn.learn_io.pandas_io learn.preprocessing.categorical_vocabulary "
+    "learn.preprocessing.text learn.session_run_hook learn.learn_runner learn.metric_spec learn.monitors "
+    "learn.preprocessing learn.utils learn.utils.input_fn_utils learn.utils.saved_model_export_utils",
     "legacy_seq2seq": "ops.seq2seq",
     "lookup": "lookup lookup.lookup_ops",
     "losses": "losses losses.loss_ops metric_learning metric_learning.metric_loss_ops",
@@ -55,6 +59,7 @@ _ELSEWHERE = {
         "sparkflow.contrib.learn.preprocessing",
         "sparkflow.contrib.learn.datasets.mnist",
         "sparkflow.contrib.learn.datasets.base",
+        "sparkflow.train",
     ),
     "losses": ("sparkflow.contrib.metric_learning",),
     "slim": ("sparkflow.contrib.slim.data_decoder",),

@@ -164,6 +164,50 @@ def test_classes_by_their_names() -> None:
     assert list(model.predict(X[:4])) == [b"yes" if k else b"no" for k in KINDS[:4]]
 
 
+def test_variables_by_their_old_names() -> None:
+    net = classifier().fit(X, KINDS, steps=1)
+    for old, new in {"hiddenlayer_0/weights": "hiddenlayer_0/kernel", "logits/biases": "logits/bias"}.items():
+        found = net.get_variable_value(f"dnn/{old}")
+        np.testing.assert_array_equal(found, net.get_variable_value(f"dnn/{new}"))
+    model = learn.LinearRegressor(learn.infer_real_valued_columns_from_input(X)).fit(X, Y, steps=1)
+    assert model.get_variable_value("linear//weight").shape == (2, 1)
+    assert model.get_variable_value("linear/bias_weight").shape == (1,)
+    model = learn.LinearRegressor([layers.real_valued_column("a", 2)]).fit({"a": X}, Y, steps=1)
+    assert model.get_variable_value("linear/a/weight").shape == (2, 1)
+    with pytest.raises(tf.errors.NotFoundError, match="linear/b/weight"):
+        model.get_variable_value("linear/b/weight")
+
+
+def test_where_tensorflow_kept_the_names() -> None:
+    assert learn.estimators.model_fn.ModelFnOps is learn.ModelFnOps
+    assert learn.estimators.run_config.RunConfig is learn.estimators.RunConfig is learn.RunConfig
+    assert learn.prediction_key.PredictionKey is learn.estimators.prediction_key.PredictionKey is learn.PredictionKey
+    assert learn.estimators.constants.ProblemType is learn.ProblemType
+    assert learn.metric_spec.MetricSpec is learn.MetricSpec
+    inner = learn.python.learn
+    assert inner.estimators.estimator.SKCompat is inner.estimators.SKCompat is learn.SKCompat
+    assert inner.learn_io.generator_io.generator_input_fn is learn.io.generator_input_fn
+    assert inner.preprocessing.text.VocabularyProcessor is learn.preprocessing.VocabularyProcessor
+    assert inner.session_run_hook.SessionRunHook is tf.train.SessionRunHook
+
+
+def test_a_config_of_sessions(monkeypatch: Any) -> None:
+    config = learn.RunConfig(num_cores=2, log_device_placement=True, gpu_memory_fraction=0.5, save_checkpoints_steps=7)
+    assert config.session_config.intra_op_parallelism_threads == 2 and config.session_config.log_device_placement
+    assert config.tf_config.gpu_options.per_process_gpu_memory_fraction == 0.5
+    assert config.save_checkpoints_steps == 7 and config.save_checkpoints_secs is None
+    assert learn.RunConfig().session_config is None and learn.RunConfig().save_checkpoints_secs == 600
+    assert learn.RunConfig("grpc://a:1", evaluation_master="grpc://b:1").master == "grpc://a:1"
+    assert learn.RunConfig(model_dir="a").uid() == learn.RunConfig(model_dir="b").uid() != config.uid()
+    assert learn.RunConfig(model_dir="a").uid([]) != learn.RunConfig(model_dir="b").uid([])
+    given = tf.ConfigProto(allow_soft_placement=True)
+    assert learn.RunConfig(num_cores=4, session_config=given).session_config is given
+    assert config.environment == "local" and learn.RunConfig.get_task_id() == 0
+    monkeypatch.setenv("TF_CONFIG", '{"environment": "cloud", "task": {"type": "worker", "index": 3}}')
+    assert learn.RunConfig().environment == "cloud" and learn.RunConfig.get_task_id() == 3
+    learn.Estimator(line, config=config.replace(model_dir=None), params={"rate": 0.1}).fit(X, Y, steps=1)
+
+
 # ---------------------------------------------------------------------- monitors
 
 

@@ -123,10 +123,7 @@ def serve() -> Any:
 
 def asked(path: bytes, **given: Any) -> Any:
     with tf.Graph().as_default(), tf.Session() as session:
-        (signature,) = {
-            key: s for key, s in tf.saved_model.load(session, ["serve"], path.decode()).signature_def.items()
-            if key == "serving_default" or "predict" in key
-        }.values()  # fmt: skip
+        signature = tf.saved_model.load(session, ["serve"], path.decode()).signature_def["serving_default"]
         fed = {signature.inputs[key].name: value for key, value in given.items()}
         return session.run({key: t.name for key, t in signature.outputs.items()}, fed)
 
@@ -166,7 +163,7 @@ def test_a_model_that_is_ready_is_exported(tmp_path: Path) -> None:
     model = learn.LinearRegressor([column], optimizer=tf.train.GradientDescentOptimizer(0.3))
     model.fit({"x": x}, 2 * x, steps=100)
     path = model.export_savedmodel(str(tmp_path), serve)
-    np.testing.assert_allclose(asked(path, x=[0.5])["predictions"], [[1.0]], atol=0.05)
+    np.testing.assert_allclose(asked(path, x=[0.5])["scores"], [1.0], atol=0.05)
     utils = learn.utils.input_fn_utils
     made = utils.build_parsing_serving_input_fn({"x": tf.FixedLenFeature([1], tf.float32)})
     with tf.Graph().as_default():
@@ -178,3 +175,46 @@ def test_a_model_that_is_ready_is_exported(tmp_path: Path) -> None:
     strategy.export(model, str(tmp_path / "again"), model.latest_checkpoint(), {}, True)
     with pytest.raises(ValueError, match="default_output_alternative_key='a' is not supported"):
         model.export_savedmodel(str(tmp_path), serve, "a")
+
+
+def test_a_classifier_asked_with_its_features(tmp_path: Path) -> None:
+    """As the samples of Cloud ML of 2017 are: not with serialized examples."""
+    x = np.linspace(-1, 1, 50, dtype=np.float32)
+    model = learn.LinearClassifier([layers.real_valued_column("x")]).fit({"x": x}, (x > 0).astype(int), steps=100)
+    found = asked(model.export_savedmodel(str(tmp_path), serve), x=[-0.5, 0.5])
+    assert set(found) == {"classes", "logistic", "logits", "probabilities"}
+    assert found["classes"].tolist() == [0, 1] and found["probabilities"].shape == (2, 2)
+
+
+def test_features_that_are_one_tensor_are_served(tmp_path: Path) -> None:
+    def model_fn(features: Any, labels: Any, mode: str) -> Any:
+        out = layers.linear(features, 1)
+        if mode == learn.ModeKeys.INFER:
+            return learn.ModelFnOps(mode, {"out": out})
+        loss = tf.losses.mean_squared_error(labels, out)
+        return learn.ModelFnOps(mode, {"out": out}, loss, layers.optimize_loss(loss, None, 0.1, "SGD"))
+
+    def serving() -> Any:
+        rows = tf.placeholder(tf.float32, [None, 2])
+        return learn.InputFnOps(rows, None, {"rows": rows})
+
+    rows = np.eye(2, dtype=np.float32)
+    model = learn.Estimator(model_fn).fit(rows, rows[:, :1], steps=3)
+    found = asked(model.export_savedmodel(str(tmp_path), serving), rows=rows)
+    np.testing.assert_allclose(found["out"], model.predict(rows, as_iterable=False)["out"], rtol=1e-6)
+
+
+def test_arrays_are_shuffled_unless_asked_not_to_be() -> None:
+    frame = pd.DataFrame({"x": np.arange(64.0)})
+    of = (
+        learn.io.numpy_input_fn({"x": np.arange(64.0)}, np.arange(64), 64),
+        learn.io.pandas_input_fn(frame, frame.x, 64),
+    )
+    for shuffled in of:
+        with tf.Graph().as_default():
+            features, labels = shuffled()
+            ((x, y),) = batches(features["x"], labels)
+        assert x.tolist() == y.tolist() != sorted(x) == frame.x.tolist()
+    with tf.Graph().as_default():
+        ((x,),) = batches(learn.io.numpy_input_fn(rows, shuffle=False)()["x"])
+    assert x.tolist() == sorted(x)

@@ -1,7 +1,17 @@
 """tf.contrib.learn: estimators with fit, and models ready to be fitted."""
 
-from sparkflow.contrib.learn import datasets, learn_io, learn_runner, monitors, preprocessing, utils
+from sparkflow.contrib.learn import (
+    datasets,
+    estimators,
+    learn_io,
+    learn_runner,
+    metric_spec,
+    monitors,
+    preprocessing,
+    utils,
+)
 from sparkflow.contrib.learn import learn_io as io
+from sparkflow.contrib.learn import model_fn as prediction_key
 from sparkflow.contrib.learn.canned import (
     DNNClassifier,
     DNNLinearCombinedClassifier,
@@ -27,4 +37,4 @@ from sparkflow.contrib.learn.learn_io import (
 from sparkflow.contrib.learn.metric_spec import MetricSpec
 from sparkflow.contrib.learn.model_fn import InputFnOps, ModeKeys, ModelFnOps, PredictionKey, ProblemType
 from sparkflow.contrib.learn.monitors import NanLossDuringTrainingError
-from sparkflow.estimator import RunConfig
+from sparkflow.contrib.learn.run_config import RunConfig

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from sparkflow.contrib.learn import model_fn, run_config
 from sparkflow.contrib.learn.fitting import Fits, stacked
 from sparkflow.contrib.learn.model_fn import ModeKeys, spec_of
 from sparkflow.estimator import Estimator as _Estimator
@@ -17,6 +18,9 @@ from sparkflow.framework.signatures import fn_args
 from sparkflow.ops.array import placeholder
 
 _SK_BATCH = 128
+# As TensorFlow has them: estimators.model_fn.ModelFnOps, estimators.run_config.RunConfig.
+constants = prediction_key = model_fn
+RunConfig = run_config.RunConfig
 
 
 class Estimator(Fits):

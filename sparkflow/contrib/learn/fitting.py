@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from typing import Any
@@ -9,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from sparkflow.contrib.learn.metric_spec import metric_ops
-from sparkflow.contrib.learn.model_fn import ModeKeys, PredictionKey, receiver_of
+from sparkflow.contrib.learn.model_fn import ModeKeys, OrAllPredictions, PredictionKey, receiver_of
 from sparkflow.contrib.learn.monitors import replace_monitors_with_hooks
-from sparkflow.estimator import Estimator, EstimatorSpec, inputs
+from sparkflow.estimator import Estimator, EstimatorSpec, export, inputs
 from sparkflow.ops import array
 
 FEATURE = ""  # of arrays, which have no names
@@ -22,6 +23,14 @@ _OLD_METRICS = {
     "accuracy_baseline": "accuracy/baseline_label_mean",
     "precision": "precision/positive_threshold_0.500000_mean",
     "recall": "recall/positive_threshold_0.500000_mean",
+}
+# Of variables, patterns and what tf.estimator's models say for them.
+_OLD_VARIABLES = {
+    "^dnn/(.*)/weights$": r"dnn/\1/kernel",
+    "^dnn/(.*)/biases$": r"dnn/\1/bias",
+    "^linear//weights?$": "linear/linear_model/column/weights",
+    "^linear/(.+)/weights?$": r"linear/linear_model/\1/weights",
+    "^linear/bias_weights?$": "linear/linear_model/bias_weights",
 }
 
 
@@ -115,6 +124,12 @@ class Fits(Estimator):
 
     # ------------------------------------------------------------------ names
 
+    def get_variable_value(self, name: str) -> Any:
+        """By its name, or by the one that tf.contrib.learn's models had for it (dnn/hiddenlayer_0/weights)."""
+        known = set(self.get_variable_names())
+        other = next((re.sub(old, new, name) for old, new in _OLD_VARIABLES.items() if re.search(old, name)), name)
+        return super().get_variable_value(other if name not in known and other in known else name)
+
     def _old_row(self, row: Any) -> Any:
         """An example's predictions, by tf.contrib.learn's names."""
         return self._old(row, lambda value: value[0] if len(value) == 1 else value)
@@ -125,6 +140,9 @@ class Fits(Estimator):
 
     def _call(self, features: Any, labels: Any, mode: str) -> EstimatorSpec:
         spec = super()._call(features, labels, mode)
+        if mode == ModeKeys.INFER and self._answer is not None and export.DEFAULT_KEY in (spec.export_outputs or {}):
+            usual = OrAllPredictions(spec.export_outputs[export.DEFAULT_KEY], self._old(spec.predictions, _squeezed))
+            return spec._replace(export_outputs={**spec.export_outputs, export.DEFAULT_KEY: usual})
         if mode != ModeKeys.EVAL:
             return spec
         ops = dict(spec.eval_metric_ops or {})

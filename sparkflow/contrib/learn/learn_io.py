@@ -9,7 +9,7 @@ import numpy as np
 
 from sparkflow import train
 from sparkflow.data import Dataset
-from sparkflow.estimator.inputs import numpy_input_fn, pandas_input_fn
+from sparkflow.estimator import inputs
 from sparkflow.io import gfile
 from sparkflow.ops.parsing import parse_example
 from sparkflow.ops.readers import TFRecordReader
@@ -19,6 +19,25 @@ __all__ = [
     "generator_input_fn", "numpy_input_fn", "pandas_input_fn", "read_batch_examples", "read_batch_features",
     "read_batch_record_features", "read_keyed_batch_examples",
 ]  # fmt: skip
+
+# ---------------------------------------------------------------------- arrays
+
+
+def numpy_input_fn(
+    x: Any, y: Any = None, batch_size: int = 128, num_epochs: int | None = 1, shuffle: bool = True,
+    queue_capacity: int = 1000, num_threads: int = 1,
+) -> Callable[[], Any]:  # fmt: skip
+    """tf.estimator.inputs' one, which must be told whether to shuffle; this one shuffles."""
+    return inputs.numpy_input_fn(x, y, batch_size, num_epochs, shuffle, queue_capacity, num_threads)
+
+
+def pandas_input_fn(
+    x: Any, y: Any = None, batch_size: int = 128, num_epochs: int | None = 1, shuffle: bool = True,
+    queue_capacity: int = 1000, num_threads: int = 1, target_column: str = "target",
+) -> Callable[[], Any]:  # fmt: skip
+    """As numpy_input_fn, of a DataFrame."""
+    return inputs.pandas_input_fn(x, y, batch_size, num_epochs, shuffle, queue_capacity, num_threads, target_column)
+
 
 # ---------------------------------------------------------------------- files
 

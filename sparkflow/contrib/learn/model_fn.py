@@ -72,11 +72,28 @@ def spec_of(found: Any, mode: str) -> EstimatorSpec:
     return EstimatorSpec(**fields)
 
 
+class OrAllPredictions(export.ExportOutput):
+    """A classification or regression where serialized examples are fed, all predictions by name where others are."""
+
+    def __init__(self, output: export.ExportOutput, predictions: Mapping[str, Any]):
+        self._output, self._otherwise = output, export.PredictOutput(predictions)
+
+    def as_signature_def(self, receiver_tensors: Mapping[str, Any]) -> Any:
+        try:
+            return self._output.as_signature_def(receiver_tensors)
+        except ValueError:  # what it says when the tensors are others
+            return self._otherwise.as_signature_def(receiver_tensors)
+
+
 def receiver_of(serving_input_fn: Callable[[], Any]) -> Callable[[], Any]:
     """The function with what it gives as tf.estimator's, if it is InputFnOps."""
 
     def receive() -> Any:
         found = serving_input_fn()
-        return export.ServingInputReceiver(found[0], found[2]) if isinstance(found, InputFnOps) else found
+        if not isinstance(found, InputFnOps):
+            return found
+        alone = not isinstance(found.features, Mapping)  # the model function gets the tensor itself
+        made = export.TensorServingInputReceiver if alone else export.ServingInputReceiver
+        return made(found.features, found.default_inputs)
 
     return receive
