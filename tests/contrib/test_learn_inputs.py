@@ -206,11 +206,8 @@ def test_features_that_are_one_tensor_are_served(tmp_path: Path) -> None:
 
 def test_arrays_are_shuffled_unless_asked_not_to_be() -> None:
     frame = pd.DataFrame({"x": np.arange(64.0)})
-    of = (
-        learn.io.numpy_input_fn({"x": np.arange(64.0)}, np.arange(64), 64),
-        learn.io.pandas_input_fn(frame, frame.x, 64),
-    )
-    for shuffled in of:
+    rows = {"x": np.arange(64.0)}
+    for shuffled in (learn.io.numpy_input_fn(rows, rows["x"], 64), learn.io.pandas_input_fn(frame, frame.x, 64)):
         with tf.Graph().as_default():
             features, labels = shuffled()
             ((x, y),) = batches(features["x"], labels)
