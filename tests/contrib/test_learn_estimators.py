@@ -123,6 +123,17 @@ def test_metrics_of_a_model_that_is_ready() -> None:
         model.evaluate(X, KINDS, metrics={("a", "x"): tf.metrics.accuracy})
 
 
+def test_a_metric_of_one_value_is_that_of_the_last_batch() -> None:
+    model = classifier().fit(X, KINDS, steps=2)
+    named = {
+        ("ones", "classes"): lambda predictions, labels: tf.reduce_sum(labels),
+        ("rows", "classes"): lambda p, y: tf.boolean_mask(y, tf.greater(y, -1)),  # as many as it finds
+    }
+    found = model.evaluate(X, KINDS, batch_size=50, metrics=named)  # to the end of the rows
+    assert found["ones"] == KINDS[100:].sum() and found["rows"].tolist() == KINDS[100:].tolist()
+    assert model.evaluate(X, KINDS, batch_size=50, steps=1, metrics=named)["ones"] == KINDS[:50].sum()
+
+
 def test_a_metric_with_weights() -> None:
     spec = learn.MetricSpec(tf.metrics.mean_absolute_error, "p", "y", "w")
     assert str(spec) == "MetricSpec(metric_fn=mean_absolute_error, prediction_key=p, label_key=y, weight_key=w)"
@@ -162,6 +173,19 @@ def test_as_scikit_learn_asks() -> None:
 def test_classes_by_their_names() -> None:
     model = classifier(label_keys=["no", "yes"]).fit(X, np.where(KINDS, "yes", "no"), steps=100)
     assert list(model.predict(X[:4])) == [b"yes" if k else b"no" for k in KINDS[:4]]
+
+
+def test_features_of_an_input_fn_without_names() -> None:
+    model = classifier().fit(input_fn=lambda: (tf.constant(X, tf.float32), tf.constant(KINDS)), steps=100)
+    assert model.evaluate(X, KINDS)["accuracy"] > 0.9
+    asked = model.predict(input_fn=lambda: tf.constant(X, tf.float32), as_iterable=False)
+    assert asked.tolist() == model.predict(X, as_iterable=False).tolist()
+
+
+def test_a_model_that_was_not_fitted() -> None:
+    for ask in (lambda m: m.predict(X), lambda m: m.predict_proba(X), lambda m: m.evaluate(X, KINDS)):
+        with pytest.raises(learn.NotFittedError, match=r"Couldn't find trained model at .*: call fit first"):
+            ask(classifier())
 
 
 def test_variables_by_their_old_names() -> None:

@@ -24,6 +24,7 @@ from sparkflow.contrib.learn.canned import (
 )
 from sparkflow.contrib.learn.estimators import Estimator, SKCompat
 from sparkflow.contrib.learn.experiment import Experiment, make_export_strategy
+from sparkflow.contrib.learn.fitting import NotFittedError
 from sparkflow.contrib.learn.learn_io import (
     extract_dask_data,
     extract_dask_labels,

@@ -6,8 +6,6 @@ from collections.abc import Callable, Mapping
 from copy import copy
 from typing import Any
 
-import numpy as np
-
 from sparkflow.contrib.learn import model_fn, run_config
 from sparkflow.contrib.learn.fitting import Fits, stacked
 from sparkflow.contrib.learn.model_fn import ModeKeys, spec_of
@@ -63,7 +61,7 @@ class Estimator(Fits):
             labels = _each(self._known["labels"], lambda known: placeholder(*known))
         return super()._call(features, labels, mode)
 
-    def _features(self, x: np.ndarray) -> Any:
+    def _features(self, x: Any) -> Any:
         return x
 
     def _old(self, predictions: Any, alone: Callable[[Any], Any]) -> Any:

@@ -34,6 +34,10 @@ _OLD_VARIABLES = {
 }
 
 
+class NotFittedError(ValueError, AttributeError):
+    """A model was asked before it was fitted."""
+
+
 class Fits(Estimator):
     """Comes before another Estimator in a class's bases."""
 
@@ -63,8 +67,12 @@ class Fits(Estimator):
         targets = None if y is None else floats(y)
         return inputs.numpy_input_fn(features, targets, batch_size or rows, epochs, shuffle)
 
-    def _features(self, x: np.ndarray) -> Any:
-        """Of an array."""
+    def _check_fitted(self) -> None:
+        if self.latest_checkpoint() is None:
+            raise NotFittedError(f"Couldn't find trained model at {self.model_dir}: call fit first.")
+
+    def _features(self, x: Any) -> Any:
+        """Of an array, or a tensor."""
         return {FEATURE: x}
 
     # ------------------------------------------------------------------ what it does
@@ -93,7 +101,10 @@ class Fits(Estimator):
         """metrics: as `with_metrics` takes them. Of arrays, all rows once."""
         refuse(feed_fn=feed_fn)
         given = self._input(x, y, input_fn, batch_size, 1, False)
-        return super(Fits, self.with_metrics(metrics)).evaluate(given, steps, hooks, checkpoint_path, name)
+        model = self.with_metrics(metrics)
+        if checkpoint_path is None:
+            self._check_fitted()
+        return super(Fits, model).evaluate(given, steps, hooks, checkpoint_path, name)
 
     def predict(  # type: ignore[override]
         self, x: Any = None, input_fn: Any = None, batch_size: int | None = None, outputs: Sequence[str] | None = None,
@@ -107,6 +118,7 @@ class Fits(Estimator):
 
     def all_outputs(self, x: Any = None, input_fn: Any = None, batch_size: int | None = None) -> Iterator[Any]:
         """All predictions of each example."""
+        self._check_fitted()
         given = self._input(x, None, input_fn, batch_size, 1, False)
         return map(self._old_row, super().predict(given))
 
@@ -139,6 +151,7 @@ class Fits(Estimator):
         return {PredictionKey.SCORES: alone(predictions["predictions"])}
 
     def _call(self, features: Any, labels: Any, mode: str) -> EstimatorSpec:
+        features = features if isinstance(features, Mapping) else self._features(features)
         spec = super()._call(features, labels, mode)
         if mode == ModeKeys.INFER and self._answer is not None and export.DEFAULT_KEY in (spec.export_outputs or {}):
             usual = OrAllPredictions(spec.export_outputs[export.DEFAULT_KEY], self._old(spec.predictions, _squeezed))

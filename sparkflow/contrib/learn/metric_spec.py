@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from sparkflow.framework.apply import convert_to_tensor
+from sparkflow.framework.graph_keys import GraphKeys
 from sparkflow.framework.signatures import fn_args
-from sparkflow.ops import control_flow
+from sparkflow.ops import array
+from sparkflow.ops.state import assign
+from sparkflow.ops.variables import Variable
 
 _NAMES = {
     "labels": ("labels", "label", "targets", "target"),
@@ -85,8 +89,17 @@ def metric_ops(metrics: Mapping[Any, Any], features: Any, labels: Any, predictio
             made = MetricSpec(metric, which).create_metric_ops(features, labels, predictions)
         else:
             made = metric(_one("prediction", predictions, which), labels)
-        found[name] = made if isinstance(made, tuple) else (made, control_flow.no_op())
+        found[name] = made if isinstance(made, tuple) else _last(made)
     return found
+
+
+def _last(value: Any) -> tuple[Any, Any]:
+    """Of the last batch: asked after it, the value would want one more."""
+    value = convert_to_tensor(value)
+    known = value.shape.is_fully_defined()
+    start = array.zeros(value.shape.as_list() if known else [], value.dtype)
+    kept = Variable(start, trainable=False, collections=[GraphKeys.LOCAL_VARIABLES], validate_shape=known)
+    return kept.read_value(), assign(kept, value, validate_shape=known)
 
 
 def _one(what: str, given: Any, key: str | None) -> Any:
