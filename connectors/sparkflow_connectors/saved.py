@@ -9,7 +9,7 @@ What tasks get is a GraphDef, names, and the path of the weights: none of the co
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -24,9 +24,9 @@ from sparkflow_connectors.columns import Column
 from sparkflow_connectors.graphs import PredictionGraph, shapes_of_variables
 from sparkflow_connectors.model import Model, fingerprint
 from sparkflow_connectors.saved_sparse import input_type, sparse_inputs
-from sparkflow_connectors.saving import kept_in
+from sparkflow_connectors.saving import kept_in, mounted
 from sparkflow_connectors.schema import Columns
-from sparkflow_runtime.wire.errors import InvalidArgumentError, NotFoundError
+from sparkflow_runtime.wire.errors import DataLossError, InvalidArgumentError, NotFoundError
 
 _TRAINING = "sparkflow_job/"  # the scope of what `train` adds to a model's graph
 _SIGNATURE = tf.saved_model.signature_constants.DEFAULT_SERVING_SIGNATURE_DEF_KEY
@@ -55,16 +55,17 @@ def load_model(
         raise InvalidArgumentError(
             f"path must be that of a SavedModel's folder, or a checkpoint's prefix, got {type(path).__name__}"
         )
-    path = os.path.abspath(os.path.expanduser(os.fsdecode(path)))
+    path = mounted(path)
     meta, checkpoint = _of_saved_model(path, tags) if maybe_saved_model_directory(path) else _of_checkpoint(path)
-    kept = kept_in(path) if columns is None and inputs is None else None
+    saved = kept_in(path)
+    kept = saved if columns is None and inputs is None else None
     graph, infos, columns = tf.Graph(), {}, columns or {}
     if inputs is None or outputs is None:
         found = _signature(meta, signature, path)
         infos = dict(found.inputs) if inputs is None else {}
         if outputs is None:
             outputs = _names(found.outputs, "output")
-            outputs = outputs if kept is None else {name: outputs[name] for name in kept.outputs}
+            outputs = outputs if kept is None else _kept(outputs, kept.outputs, path)
     with graph.as_default():
         sparse = sparse_inputs(infos, columns)
         tf.import_graph_def(_without_devices(meta.graph_def), input_map=sparse.replaced, name="")
@@ -77,7 +78,7 @@ def load_model(
         fed = {**{sources[name].name: tensor for name, tensor in dense.items()}, **sparse.fed}
         read = Columns({source.name: source for source in sources.values()})
     else:
-        read, fed = kept.columns, dense
+        read, fed = kept.columns, _kept(dense, kept.columns.tensors, path)
     saver = meta.saver_def
     prediction = PredictionGraph(
         graph_def=graph.as_graph_def().SerializeToString(),
@@ -87,7 +88,7 @@ def load_model(
         output_shapes={},
         restore_op=saver.restore_op_name,
         filename_tensor=saver.filename_tensor_name,
-        variables=shapes_of_variables(graph) if kept is None else kept.variables,
+        variables=shapes_of_variables(graph) if saved is None else saved.variables,
         init_ops=tuple(op.name for op in _initializers(graph)),
         assets=assets.paths(path, meta, None),
     ).with_outputs({name: _tensor(graph, tensor, path) for name, tensor in outputs.items()})
@@ -146,6 +147,17 @@ def _names(tensors: Any, what: str) -> dict[str, str]:
                 f"The signature's {what} {name!r} is no plain tensor. Give `{what}s`: the tensors to use instead"
             )
     return {name: info.name for name, info in sorted(tensors.items())}
+
+
+def _kept(there: dict[str, Any], names: Iterable[str], path: str) -> dict[str, Any]:
+    """Those of these names, in their order. Raises DataLossError where they are others."""
+    names = list(names)
+    if set(names) != there.keys():
+        raise DataLossError(
+            f"{path}: what is beside the SavedModel says {names}, and its signature has {list(there)}: they are of two "
+            "models. Save the model anew, or say `inputs` and `outputs`"
+        )
+    return {name: there[name] for name in names}
 
 
 def _tensor(graph: Any, name: str, path: str) -> Any:

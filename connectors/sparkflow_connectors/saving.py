@@ -7,8 +7,10 @@ TensorFlow's servers too, has the graph, its variables and the files of its tabl
 from __future__ import annotations
 
 import base64
+import errno
 import json
 import os
+import re
 import shutil
 from dataclasses import fields
 from typing import Any, NamedTuple
@@ -22,16 +24,18 @@ from sparkflow.saved_model.proto import SavedModel
 from sparkflow.train.checkpoint_convert import to_tensorflow
 from sparkflow_connectors.column_types import Source
 from sparkflow_connectors.columns import Column
+from sparkflow_connectors.graphs import PredictionGraph
 from sparkflow_connectors.model import Model, check_fingerprint
 from sparkflow_connectors.schema import Columns
 from sparkflow_runtime.wire import temporaries
-from sparkflow_runtime.wire.errors import AlreadyExistsError, DataLossError, InvalidArgumentError
+from sparkflow_runtime.wire.errors import AlreadyExistsError, DataLossError, InvalidArgumentError, class_of
 from sparkflow_runtime.wire.protos import GraphDef
 from sparkflow_runtime.wire.serialized import serialized, within_limits
 
 _COLUMNS = os.path.join("assets.extra", "sparkflow_columns.json")
 _VERSION = 1
 _START = "sparkflow_start"
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 
 
 def save(model: Model, path: str | os.PathLike[str]) -> str:
@@ -39,26 +43,56 @@ def save(model: Model, path: str | os.PathLike[str]) -> str:
 
     Its variables are copied, so the checkpoint that it was trained to may go. Raises AlreadyExistsError where there is
     such a folder with something in it, FailedPreconditionError where another training has replaced the checkpoint,
-    NotFoundError where a file is not there.
+    NotFoundError where a file is not there, and what the system says as the error of its kind: ResourceExhaustedError
+    where the disk is full.
     """
-    out = os.path.abspath(os.path.expanduser(os.fsdecode(path)))
-    if os.path.isfile(out) or (os.path.isdir(out) and os.listdir(out)):
-        raise AlreadyExistsError(f"{out} exists. Give another folder, or remove that one")
-    check_fingerprint(model)
-    os.makedirs(os.path.dirname(out), exist_ok=True)
+    out = mounted(path)
+    try:
+        whole = os.path.realpath(out) if os.path.islink(out) else out  # a folder takes no link's place
+        if os.path.isfile(whole) or (os.path.isdir(whole) and os.listdir(whole)):
+            raise _taken(out)
+        check_fingerprint(model)
+        os.makedirs(os.path.dirname(whole), exist_ok=True)
+        _save(model, whole)
+    except OSError as error:
+        if error.errno in (errno.ENOTEMPTY, errno.EEXIST) and os.path.isdir(whole):  # another was faster
+            raise _taken(out) from error
+        raise class_of(error)(f"{out} cannot be written: {error.strerror or error}") from error
+    return out
+
+
+def mounted(path: str | bytes | os.PathLike[str]) -> str:
+    """A folder's full path; it may be written as file:///... Raises InvalidArgumentError on none, and on a URL of
+    another store, which would be a folder of that name here."""
+    text = os.fsdecode(path) if isinstance(path, str | bytes | os.PathLike) else ""
+    if not text:
+        raise InvalidArgumentError(f"path must be the name of a model's folder, got {path!r}")
+    local = text.removeprefix("file://") if text.startswith("file:///") else text
+    local = local.removeprefix("file:") if local.startswith("file:/") and not local.startswith("file://") else local
+    if _URL.match(local):
+        raise InvalidArgumentError(
+            f"{text}: a model is kept in a folder that the driver and every task have mounted. Give the path of one"
+        )
+    return os.path.abspath(os.path.expanduser(local))
+
+
+def _save(model: Model, out: str) -> None:
     temporary = temporaries.temporary(out)
     try:
         os.makedirs(os.path.join(temporary, constants.VARIABLES_DIRECTORY))
         if model.graph.restore_op:
             held = os.path.join(temporary, constants.VARIABLES_DIRECTORY, constants.VARIABLES_FILENAME)
-            to_tensorflow(model.checkpoint, held, _restored(model.graph.graph_def), graph=False)
+            to_tensorflow(model.checkpoint, held, _restored(model.graph), graph=False)
         _write(os.path.join(temporary, constants.SAVED_MODEL_FILENAME_PB), _graph(model, temporary))
         os.makedirs(os.path.dirname(os.path.join(temporary, _COLUMNS)), exist_ok=True)
         _write(os.path.join(temporary, _COLUMNS), json.dumps(_described(model)).encode())
         os.replace(temporary, out)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
-    return out
+
+
+def _taken(out: str) -> AlreadyExistsError:
+    return AlreadyExistsError(f"{out} exists. Give another folder, or remove that one")
 
 
 class Kept(NamedTuple):
@@ -82,12 +116,12 @@ def kept_in(folder: str) -> Kept | None:
             raise _newer(path, version)
         types = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(said["types"])))
         columns = [Column(**{key: _read(value) for key, value in one.items()}) for one in said["columns"]]
-        sources = {c.name: Source(c, types.field(i).type) for i, c in enumerate(columns)}
+        sources = {c.name: Source(c, kind.type) for c, kind in zip(columns, types, strict=True)}
         variables = {name: tuple(shape) for name, shape in said["variables"].items()}
         return Kept(Columns(sources), list(said["outputs"]), variables)
     except InvalidArgumentError:
         raise
-    except (ValueError, KeyError, TypeError, AttributeError, pa.ArrowException) as error:
+    except (ValueError, LookupError, TypeError, AttributeError, pa.ArrowException) as error:
         raise DataLossError(f"{path} cannot be read: {error!r}. Save the model anew") from error
 
 
@@ -102,11 +136,19 @@ def _write(path: str, content: Any) -> None:
         file.write(content)
 
 
-def _restored(graph_def: bytes) -> set[str] | None:
-    """The names of what the graph restores: a checkpoint has its optimizer's too. None where it does not say."""
-    nodes = {node.name: node for node in GraphDef.FromString(graph_def).node}
-    found: set[str] = set()
-    for node in nodes.values():
+def _restored(graph: PredictionGraph) -> set[str] | None:
+    """The names of what the model restores: a checkpoint has its optimizer's too. None where it does not say.
+
+    Its graph may read other checkpoints as well, as one that starts from another's variables does.
+    """
+    nodes = {node.name: node for node in GraphDef.FromString(graph.graph_def).node}
+    found, seen, todo = set[str](), set[str](), [graph.restore_op]
+    while todo:
+        node = nodes[todo.pop().removeprefix("^").partition(":")[0]]
+        if node.name in seen:
+            continue
+        seen.add(node.name)
+        todo += node.input
         if node.op != "RestoreV2":
             continue
         names = nodes.get(node.input[1].removesuffix(":0"))

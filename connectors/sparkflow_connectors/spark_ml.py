@@ -19,9 +19,10 @@ from pyspark.ml.param import Param, Params
 from pyspark.ml.util import DefaultParamsReader, DefaultParamsWriter, MLReadable, MLReader, MLWritable, MLWriter
 from pyspark.sql import DataFrame
 
-from sparkflow_connectors import files, spark
 from sparkflow_connectors import model as models
+from sparkflow_connectors import spark
 from sparkflow_connectors.saved import load_model
+from sparkflow_connectors.saving import mounted
 from sparkflow_runtime.wire.errors import InvalidArgumentError
 
 _DOCS = {
@@ -107,7 +108,7 @@ class _Writer(MLWriter):
         self._stage = stage
 
     def saveImpl(self, path: str) -> None:
-        folder = _mounted(path)
+        folder = mounted(path)
         DefaultParamsWriter.saveMetadata(self._stage, path, self.sparkSession)
         self._stage.model.save(os.path.join(folder, _MODEL))
 
@@ -115,15 +116,6 @@ class _Writer(MLWriter):
 class _Reader(MLReader[MLModel]):
     def load(self, path: str) -> MLModel:
         told = DefaultParamsReader.loadMetadata(path, self.sparkSession)
-        stage = MLModel(load_model(os.path.join(_mounted(path), _MODEL)))
+        stage = MLModel(load_model(os.path.join(mounted(path), _MODEL)))
         stage._resetUid(told["uid"])
         return stage
-
-
-def _mounted(path: str) -> str:
-    found = files.local_paths([path])
-    if found is None:
-        raise InvalidArgumentError(
-            f"{path}: a model is saved into a folder that the driver and every task have mounted. Give the path of one"
-        )
-    return found[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import shutil
 import subprocess
@@ -15,6 +16,7 @@ import pandas as pd
 import pytest
 
 import sparkflow as tf
+from sparkflow_connectors import saving
 
 Column = tf.local.Column
 ROWS = 64
@@ -117,6 +119,8 @@ def test_columns_may_be_said_anew(whole: Any) -> None:
     path, _, _ = whole
     with pytest.raises(tf.errors.InvalidArgumentError, match="has no input 'users'"):
         tf.local.load_model(path, columns={"users": "user"})
+    words = {"pair": Column("pair", shape=[2])}
+    assert sorted(tf.local.load_model(path, words).variables()) == sorted(tf.local.load_model(path).variables())
 
 
 def test_what_cannot_be_saved_or_loaded(whole: Any, tmp_path: Path) -> None:
@@ -128,8 +132,11 @@ def test_what_cannot_be_saved_or_loaded(whole: Any, tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
     copy = Path(shutil.copytree(path, tmp_path / "copy"))
     said = copy / "assets.extra" / "sparkflow_columns.json"
-    newer = json.loads(said.read_text()) | {"version": 2}
+    now = json.loads(said.read_text())
+    newer = now | {"version": 2}
     for text, error, words in (
+        (json.dumps(now | {"outputs": ["nix"]}), tf.errors.DataLossError, r"says \['nix'\], and its signature has"),
+        (json.dumps(now | {"columns": now["columns"][:-1]}), tf.errors.DataLossError, "cannot be read"),
         (json.dumps(newer), tf.errors.InvalidArgumentError, "of version 2, and this sparkflow reads 1"),
         ("{}", tf.errors.DataLossError, "cannot be read: KeyError"),
         ("{", tf.errors.DataLossError, "Save the model anew"),
@@ -137,3 +144,91 @@ def test_what_cannot_be_saved_or_loaded(whole: Any, tmp_path: Path) -> None:
         said.write_text(text)
         with pytest.raises(error, match=words):
             tf.local.load_model(copy)
+
+
+def small(folder: Path, name: str, inner: Any = lambda: None) -> Any:
+    """A model of one variable. inner: is called in its model function."""
+
+    def model_fn(features: Any, labels: Any, mode: str) -> Any:
+        users = tf.get_variable("users", [7], tf.float32)
+        inner()
+        score = tf.gather(users, features["user"])
+        if mode == tf.estimator.ModeKeys.PREDICT:
+            return tf.estimator.EstimatorSpec(mode, predictions={"score": score})
+        loss = tf.losses.mean_squared_error(labels, score)
+        train = tf.train.GradientDescentOptimizer(0.1).minimize(loss, tf.train.get_global_step())
+        return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train)
+
+    options: dict[str, Any] = {"features": ["user"], "label": "click", "epochs": 1, "batch_size": 16}
+    return tf.local.train(FRAME, model_fn, checkpoint_dir=str(folder / name), **options)
+
+
+def test_a_model_whose_graph_reads_other_checkpoints_too(tmp_path: Path) -> None:
+    """One that starts from another's variables, or has a Saver of its own: their names are not in its checkpoint."""
+    old = str(tmp_path / "old")
+    with tf.Graph().as_default(), tf.Session() as session:
+        session.run(tf.get_variable("theirs", [7]).initializer)
+        tf.train.Saver().save(session, old)
+
+    def inner() -> None:
+        tf.train.init_from_checkpoint(old, {"theirs": "users"})
+        tf.train.Saver({"mine": tf.global_variables()[0]}, name="mine")
+
+    model = small(tmp_path, "run", inner)
+    again = tf.local.load_model(model.save(tmp_path / "out"))
+    pd.testing.assert_frame_equal(again.transform(FRAME), model.transform(FRAME))
+    assert [name for name, _ in tf.train.list_variables(again.checkpoint)] == ["users"]
+
+
+def test_where_a_model_is_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = small(tmp_path, "run")
+    wanted = model.transform(FRAME)
+    monkeypatch.chdir(tmp_path)
+    for name in ("empty", "linked"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "link").symlink_to("linked")
+    (tmp_path / "file").write_text("")
+    for path in ("a b/\u00e9#?%20", "empty", "link", f"file://{tmp_path}/url", f"file:{tmp_path}/url2"):
+        out = model.save(path)
+        assert out.startswith(str(tmp_path)) and Path(out, "saved_model.pb").is_file()
+        pd.testing.assert_frame_equal(tf.local.load_model(path).transform(FRAME), wanted)
+    assert sorted(tmp_path.glob("url*")) == [tmp_path / "url", tmp_path / "url2"]
+    for url in ("hdfs://there/x", "dbfs:/x", "file://host/x", "s3a://x/y"):
+        for act in (model.save, tf.local.load_model):
+            with pytest.raises(tf.errors.InvalidArgumentError, match="every task have mounted"):
+                act(url)
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"name of a model's folder, got None"):
+        model.save(None)
+    for path, error in (
+        ("link", tf.errors.AlreadyExistsError), ("file", tf.errors.AlreadyExistsError),
+        ("file/below", tf.errors.OpError), ("x" * 300, tf.errors.OpError),
+    ):  # fmt: skip
+        with pytest.raises(error):
+            model.save(path)
+    assert not list(tmp_path.glob("*.tmp-*"))
+
+
+def test_of_two_that_save_into_one_folder_one_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model, out = small(tmp_path, "run"), tmp_path / "out"
+    described = saving._described
+
+    def meanwhile(given: Any) -> Any:
+        monkeypatch.setattr(saving, "_described", described)
+        model.save(out)
+        return described(given)
+
+    monkeypatch.setattr(saving, "_described", meanwhile)
+    with pytest.raises(tf.errors.AlreadyExistsError, match=r"out exists\. Give another folder"):
+        model.save(out)
+    assert tf.local.load_model(out).transform(FRAME).columns[-1] == "score" and not list(tmp_path.glob("*.tmp-*"))
+
+
+def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(path: str, content: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    model = small(tmp_path, "run")
+    monkeypatch.setattr(saving, "_write", full)
+    with pytest.raises(tf.errors.ResourceExhaustedError, match="out cannot be written: No space left"):
+        model.save(tmp_path / "out")
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
