@@ -46,8 +46,9 @@ class MLEstimator(Estimator[Any]):
     """`tf.spark.train` as a stage. options: its arguments; each is a Param, so that a ParamGridBuilder takes it. The
     model function's `params` are the Param `model_params`, as pyspark.ml means another thing by that.
 
-    The first `fit` trains in checkpoint_dir, and goes on there when the program runs again. Every other one, and each
-    with Params of its own (a CrossValidator's), has a new folder below it: it is of other rows or settings.
+    The first `fit` trains in checkpoint_dir, and goes on there when it is called again after an error, or the program
+    runs again. Every other one, and each with Params of its own (a CrossValidator's), has a new folder below it: it is
+    of other rows or settings.
     Raises InvalidArgumentError on an option that there is not, and as `train` does.
     """
 
@@ -56,7 +57,7 @@ class MLEstimator(Estimator[Any]):
         **options: Any,
     ):  # fmt: skip
         super().__init__()
-        self._model_fn, self._fitted = model_fn, list[str]()  # which copies share
+        self._model_fn, self._fitted = model_fn, list[Any]()  # which copies share
         self._is_varied = False
         given = {"label": label, "checkpoint_dir": checkpoint_dir, "model_params": dict(params or {}), **options}
         if unknown := sorted(given.keys() - _DOCS):
@@ -70,13 +71,19 @@ class MLEstimator(Estimator[Any]):
 
     def _fit(self, dataset: DataFrame) -> MLModel:
         options = {p.name: self.getOrDefault(p) for p in self.params if self.isDefined(p)}
-        options["params"], root = options.pop("model_params"), os.fsdecode(options.pop("checkpoint_dir"))
+        options["params"], root = options.pop("model_params", None), options.pop("checkpoint_dir", None)
         first = not (self._is_varied or self._fitted)
-        folder = root if first else os.path.join(root, _FITS, token_hex(8))
         if first:
-            self._fitted.append(folder)
+            self._fitted.append(root)
+        elif root is not None:
+            root = os.path.join(os.fsdecode(root), _FITS, token_hex(8))
         options.setdefault("label", None)
-        return MLModel(spark.train(dataset, self._model_fn, checkpoint_dir=folder, **options))
+        try:
+            return MLModel(spark.train(dataset, self._model_fn, checkpoint_dir=root, **options))
+        except BaseException:
+            if first:
+                self._fitted.clear()  # the next one goes on there
+            raise
 
 
 for _name, _doc in _DOCS.items():
@@ -109,6 +116,7 @@ class _Writer(MLWriter):
 
     def saveImpl(self, path: str) -> None:
         folder = mounted(path)
+        models.check_fingerprint(self._stage.model)  # before anything is there
         DefaultParamsWriter.saveMetadata(self._stage, path, self.sparkSession)
         self._stage.model.save(os.path.join(folder, _MODEL))
 

@@ -14,6 +14,7 @@ from pyspark.ml.tuning import CrossValidator, ParamGridBuilder
 from pyspark.sql import functions as F
 
 import sparkflow as tf
+from sparkflow_connectors import spark
 from sparkflow_connectors.schema import resolve
 from sparkflow_connectors.spark_schema import arrow_schema
 
@@ -102,3 +103,33 @@ def test_options_are_params(tmp_path: Path) -> None:
         stages(tmp_path, epoch=3)
     with pytest.raises(AttributeError, match="no attribute 'Estimator'"):
         _ = tf.spark.Estimator
+
+
+def test_a_fit_that_failed_is_gone_on_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folders, failing = list[Any](), [True]
+
+    def train(rows: Any, model_fn: Any, **options: Any) -> None:
+        folders.append(options["checkpoint_dir"])
+        if failing:
+            raise INVALID("no such column")
+
+    monkeypatch.setattr(spark, "train", train)
+    training = stages(tmp_path / "run")[2]
+    with pytest.raises(INVALID, match="no such column"):
+        training.fit(None)
+    failing.clear()
+    training.fit(None)
+    training.copy().fit(None)
+    training.fit(None, {training.epochs: 2})
+    assert folders[:2] == [str(tmp_path / "run")] * 2
+    assert len({*folders[2:]}) == 2 and all(str(tmp_path / "run" / "fits") in folder for folder in folders[2:])
+
+
+def test_options_that_are_cleared_are_trains_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given: dict[str, Any] = {}
+    monkeypatch.setattr(spark, "train", lambda rows, model_fn, **options: given.update(options))
+    training = stages(tmp_path)[2]
+    for param in (training.model_params, training.checkpoint_dir, training.epochs):
+        training.clear(param)
+    training.copy({training.batch_size: 8}).fit(None)
+    assert given["params"] is None and given["checkpoint_dir"] is None and "epochs" not in given
