@@ -182,6 +182,18 @@ def test_features_of_an_input_fn_without_names() -> None:
     assert asked.tolist() == model.predict(X, as_iterable=False).tolist()
 
 
+def test_features_are_made_first() -> None:
+    def made(features: Any, labels: Any) -> Any:
+        return {"sum": tf.reduce_sum(features, 1)}, None if labels is None else 2.0 * labels
+
+    columns, optimizer = [layers.real_valued_column("sum")], tf.train.GradientDescentOptimizer(0.1)
+    model = learn.LinearRegressor(columns, optimizer=optimizer, feature_engineering_fn=made)
+    model.fit(X, X.sum(1), steps=200)
+    np.testing.assert_allclose(model.predict(X, as_iterable=False), 2 * X.sum(1), atol=0.05)
+    net = classifier(feature_engineering_fn=lambda features, labels: (features * 0.0, labels)).fit(X, KINDS, steps=2)
+    assert len({*net.predict_proba(X, as_iterable=False)[:, 0]}) == 1
+
+
 def test_a_model_that_was_not_fitted() -> None:
     for ask in (lambda m: m.predict(X), lambda m: m.predict_proba(X), lambda m: m.evaluate(X, KINDS)):
         with pytest.raises(learn.NotFittedError, match=r"Couldn't find trained model at .*: call fit first"):

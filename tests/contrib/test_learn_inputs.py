@@ -157,6 +157,34 @@ def test_an_experiment(tmp_path: Path) -> None:
     np.testing.assert_allclose(asked(exports[0], x=[1.0, 2.0])["scores"], [10, 20], atol=1)
 
 
+def test_training_and_evaluating_by_turns(tmp_path: Path) -> None:
+    rows = np.linspace(-1, 1, 50, dtype=np.float32)
+    input_fn, asked_of = learn.io.numpy_input_fn({"x": rows}, rows, 10, None), list[Any]()
+
+    def experiment(name: str, steps: int | None, data: Any = input_fn) -> Any:
+        model = learn.LinearRegressor([layers.real_valued_column("x")], model_dir=str(tmp_path / name))
+        return learn.Experiment(
+            model, data, input_fn, train_steps=steps, eval_steps=2, train_steps_per_iteration=4,
+            export_strategies=learn.utils.make_export_strategy(serve),
+        )  # fmt: skip
+
+    def goes_on(eval_results: Any) -> bool:
+        asked_of.append(eval_results and eval_results["global_step"])
+        return len(asked_of) < 3
+
+    found, exports = experiment("a", 10).continuous_train_and_eval()
+    assert found["global_step"] == 10 and len(exports) == 1
+    assert experiment("b", None).continuous_train_and_eval(goes_on)[0]["global_step"] == 8 and asked_of == [None, 4, 8]
+    ends = learn.io.numpy_input_fn({"x": rows}, rows, 25)  # two steps at each turn
+    paths = list[Any]()
+    found, _ = experiment("c", 5, ends).continuous_train_and_eval(
+        lambda eval_results, checkpoint_path: paths.append(checkpoint_path) or True
+    )
+    assert found["global_step"] == 5 and paths[0] is None and [p[-6:] for p in paths[1:]] == ["ckpt-2", "ckpt-4"]
+    with pytest.raises(ValueError, match="must be a callable, or None, got 3"):
+        experiment("d", 1).continuous_train_and_eval(3)
+
+
 def test_a_model_that_is_ready_is_exported(tmp_path: Path) -> None:
     x = np.linspace(-1, 1, 50, dtype=np.float32)
     column = layers.real_valued_column("x")

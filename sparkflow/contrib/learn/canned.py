@@ -21,7 +21,8 @@ _MEAN = Reduction.SUM_OVER_BATCH_SIZE
 
 class LinearClassifier(Classifies, canned.LinearClassifier):
     """gradient_clip_norm: gradients are scaled so that their norm over all variables is no larger. label_keys: the
-    classes' names. Raises ValueError where another argument of TensorFlow's is set."""
+    classes' names. feature_engineering_fn(features, labels) -> (features, labels) comes before the columns. Raises
+    ValueError where another argument of TensorFlow's is set."""
 
     def __init__(
         self, feature_columns: Any, model_dir: str | None = None, n_classes: int = 2,
@@ -29,12 +30,12 @@ class LinearClassifier(Classifies, canned.LinearClassifier):
         enable_centered_bias: bool = False, _joint_weight: bool = False, config: Any = None,
         feature_engineering_fn: Any = None, label_keys: Any = None,
     ):  # fmt: skip
-        refuse(enable_centered_bias=enable_centered_bias, _joint_weight=_joint_weight,
-                feature_engineering_fn=feature_engineering_fn)  # fmt: skip
+        refuse(enable_centered_bias=enable_centered_bias, _joint_weight=_joint_weight)
         columns = _listed(feature_columns)
         super().__init__(columns, model_dir, n_classes, weight_column_name, label_keys,
                          _clipped(optimizer, gradient_clip_norm, _ftrl(columns)),
                          config, loss_reduction=_MEAN)  # fmt: skip
+        self._engineer = feature_engineering_fn
         self._are_named = label_keys is not None
 
 
@@ -46,12 +47,12 @@ class LinearRegressor(Regresses, canned.LinearRegressor):
         optimizer: Any = None, gradient_clip_norm: float | None = None, enable_centered_bias: bool = False,
         label_dimension: int = 1, _joint_weights: bool = False, config: Any = None, feature_engineering_fn: Any = None,
     ):  # fmt: skip
-        refuse(enable_centered_bias=enable_centered_bias, _joint_weights=_joint_weights,
-                feature_engineering_fn=feature_engineering_fn)  # fmt: skip
+        refuse(enable_centered_bias=enable_centered_bias, _joint_weights=_joint_weights)
         columns = _listed(feature_columns)
         super().__init__(columns, model_dir, label_dimension, weight_column_name,
                          _clipped(optimizer, gradient_clip_norm, _ftrl(columns)), config,
                          loss_reduction=_MEAN)  # fmt: skip
+        self._engineer = feature_engineering_fn
 
 
 class DNNClassifier(Classifies, canned.DNNClassifier):
@@ -64,12 +65,13 @@ class DNNClassifier(Classifies, canned.DNNClassifier):
         config: Any = None, feature_engineering_fn: Any = None, embedding_lr_multipliers: Any = None,
         input_layer_min_slice_size: int | None = None, label_keys: Any = None,
     ):  # fmt: skip
-        refuse(enable_centered_bias=enable_centered_bias, feature_engineering_fn=feature_engineering_fn,
+        refuse(enable_centered_bias=enable_centered_bias,
                 embedding_lr_multipliers=embedding_lr_multipliers,
                 input_layer_min_slice_size=input_layer_min_slice_size)  # fmt: skip
         super().__init__(hidden_units, feature_columns, model_dir, n_classes, weight_column_name, label_keys,
                          _clipped(optimizer, gradient_clip_norm, _adagrad), activation_fn, dropout, None,
                          config, loss_reduction=_MEAN)  # fmt: skip
+        self._engineer = feature_engineering_fn
         self._are_named = label_keys is not None
 
 
@@ -83,12 +85,13 @@ class DNNRegressor(Regresses, canned.DNNRegressor):
         config: Any = None, feature_engineering_fn: Any = None, label_dimension: int = 1,
         embedding_lr_multipliers: Any = None, input_layer_min_slice_size: int | None = None,
     ):  # fmt: skip
-        refuse(enable_centered_bias=enable_centered_bias, feature_engineering_fn=feature_engineering_fn,
+        refuse(enable_centered_bias=enable_centered_bias,
                 embedding_lr_multipliers=embedding_lr_multipliers,
                 input_layer_min_slice_size=input_layer_min_slice_size)  # fmt: skip
         super().__init__(hidden_units, feature_columns, model_dir, label_dimension, weight_column_name,
                          _clipped(optimizer, gradient_clip_norm, _adagrad), activation_fn, dropout, None,
                          config, loss_reduction=_MEAN)  # fmt: skip
+        self._engineer = feature_engineering_fn
 
 
 class DNNLinearCombinedClassifier(Classifies, canned.DNNLinearCombinedClassifier):
@@ -104,13 +107,14 @@ class DNNLinearCombinedClassifier(Classifies, canned.DNNLinearCombinedClassifier
         fix_global_step_increment_bug: bool = False,
     ):  # fmt: skip
         refuse(enable_centered_bias=enable_centered_bias, joint_linear_weights=joint_linear_weights,
-                feature_engineering_fn=feature_engineering_fn, embedding_lr_multipliers=embedding_lr_multipliers,
+                embedding_lr_multipliers=embedding_lr_multipliers,
                 input_layer_min_slice_size=input_layer_min_slice_size)  # fmt: skip
         columns = _listed(linear_feature_columns)
         super().__init__(model_dir, columns, _clipped(linear_optimizer, gradient_clip_norm, _ftrl(columns)),
                          dnn_feature_columns, _clipped(dnn_optimizer, gradient_clip_norm, _adagrad), dnn_hidden_units,
                          dnn_activation_fn, dnn_dropout, n_classes, weight_column_name, label_keys, None,
                          config, loss_reduction=_MEAN)  # fmt: skip
+        self._engineer = feature_engineering_fn
         self._are_named = label_keys is not None
 
 
@@ -127,13 +131,14 @@ class DNNLinearCombinedRegressor(Regresses, canned.DNNLinearCombinedRegressor):
         fix_global_step_increment_bug: bool = False,
     ):  # fmt: skip
         refuse(enable_centered_bias=enable_centered_bias, joint_linear_weights=joint_linear_weights,
-                feature_engineering_fn=feature_engineering_fn, embedding_lr_multipliers=embedding_lr_multipliers,
+                embedding_lr_multipliers=embedding_lr_multipliers,
                 input_layer_min_slice_size=input_layer_min_slice_size)  # fmt: skip
         columns = _listed(linear_feature_columns)
         super().__init__(model_dir, columns, _clipped(linear_optimizer, gradient_clip_norm, _ftrl(columns)),
                          dnn_feature_columns, _clipped(dnn_optimizer, gradient_clip_norm, _adagrad), dnn_hidden_units,
                          dnn_activation_fn, dnn_dropout, label_dimension, weight_column_name, None,
                          config, loss_reduction=_MEAN)  # fmt: skip
+        self._engineer = feature_engineering_fn
 
 
 def _listed(columns: Any) -> list[Any]:

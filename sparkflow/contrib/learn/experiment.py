@@ -9,15 +9,25 @@ from sparkflow.contrib.learn.fitting import Fits
 from sparkflow.contrib.learn.model_fn import receiver_of
 from sparkflow.contrib.learn.monitors import replace_monitors_with_hooks
 from sparkflow.estimator import Estimator, EvalSpec, LatestExporter, TrainSpec, train_and_evaluate
+from sparkflow.framework.signatures import fn_args
 from sparkflow.train import Server
 
-SCHEDULES = ("train", "train_and_evaluate", "evaluate", "local_run", "run_std_server", "test")
+SCHEDULES = (
+    "train",
+    "train_and_evaluate",
+    "continuous_train_and_eval",
+    "evaluate",
+    "local_run",
+    "run_std_server",
+    "test",
+)
 
 
 class Experiment:
     """train_steps: up to which step in all it trains, None for the end of the data. eval_steps: batches of an
     evaluation, None for all. eval_delay_secs, continuous_eval_throttle_secs: of evaluations, as EvalSpec has them.
 
+    train_steps_per_iteration: of continuous_train_and_eval; a tenth of train_steps, at most 1000, by default.
     export_strategies: what make_export_strategy gave, or exporters of tf.estimator; one, several, or a function that
     returns them. eval_metrics: MetricSpecs, or functions of (predictions, labels), by name. The other arguments of
     TensorFlow's change nothing here. Raises ValueError on eval_metrics of an estimator of tf.estimator, whose metrics
@@ -46,6 +56,7 @@ class Experiment:
         self._eval_hooks = list(eval_hooks or ())
         self._delay_s, self._throttle_s = eval_delay_secs, continuous_eval_throttle_secs
         self._listeners = list(saving_listeners or ())
+        self._steps_at_once = train_steps_per_iteration or min(max((train_steps or 10_000) // 10, 1), 1000)
         self.reset_export_strategies(export_strategies)
 
     estimator = property(lambda self: self._estimator)
@@ -84,6 +95,42 @@ class Experiment:
 
     local_run = train_and_evaluate
 
+    def continuous_train_and_eval(self, continuous_eval_predicate_fn: Any = None) -> tuple[Any, list[Any]]:
+        """Trains and evaluates by turns, up to train_steps or the end of the data; (metrics, exports) of the last time.
+
+        continuous_eval_predicate_fn: of the eval_results, and the checkpoint_path, if it asks for it: whether to go on;
+        both are None before the first evaluation. Raises ValueError where it cannot be called.
+        """
+        goes_on = continuous_eval_predicate_fn
+        if goes_on is not None and not callable(goes_on):
+            raise ValueError(f"`continuous_eval_predicate_fn` must be a callable, or None, got {goes_on!r}")
+        found, paths, path = None, [], self._estimator.latest_checkpoint()
+        done = 0 if path is None else self._step()
+        state: dict[str, Any] = {"eval_results": None, "checkpoint_path": None}
+        while self._train_steps is None or done < self._train_steps:
+            if goes_on is not None and not goes_on(**{k: v for k, v in state.items() if k in fn_args(goes_on)}):
+                break
+            upto = done + self._steps_at_once
+            upto = upto if self._train_steps is None else min(upto, self._train_steps)
+            self._estimator.train(
+                self._train_input, self._train_hooks, max_steps=upto, saving_listeners=self._listeners
+            )
+            before, done = done, self._step()
+            if done == before:
+                break  # the data ended
+            found = self.evaluate()
+            paths = self._export(found, done == self._train_steps)
+            state = {"eval_results": found, "checkpoint_path": self._estimator.latest_checkpoint()}
+        return found, paths
+
+    def _step(self) -> int:
+        return int(self._estimator.get_variable_value("global_step"))
+
+    def _export(self, found: Any, is_last: bool) -> list[Any]:
+        folder = f"{self._estimator.model_dir}/export"
+        path = self._estimator.latest_checkpoint()
+        return [one.export(self._estimator, f"{folder}/{one.name}", path, found, is_last) for one in self._exporters]
+
     def run_std_server(self) -> None:
         """Be the cluster's parameter server, or worker for others' sessions, until it is killed. Raises ValueError
         where the config names no cluster."""
@@ -96,12 +143,7 @@ class Experiment:
         """One step, and one batch evaluated and exported."""
         self._estimator.train(self._train_input, self._train_hooks, steps=1, saving_listeners=self._listeners)
         found = self._estimator.evaluate(input_fn=self._eval_input, steps=1, hooks=self._eval_hooks, name="one_pass")
-        folder = f"{self._estimator.model_dir}/export"
-        paths = [
-            one.export(self._estimator, f"{folder}/{one.name}", self._estimator.latest_checkpoint(), found, True)
-            for one in self._exporters
-        ]
-        return found, paths
+        return found, self._export(found, True)
 
 
 def make_export_strategy(

@@ -42,6 +42,7 @@ class Fits(Estimator):
     """Comes before another Estimator in a class's bases."""
 
     _metrics: Mapping[Any, Any] = {}  # that are evaluated too
+    _engineer: Callable[..., Any] | None = None  # what is done with features and labels first
     _answer = PredictionKey.SCORES  # of what `predict` gives where no outputs are named; None for all of them
 
     def with_metrics(self, metrics: Mapping[Any, Any] | None) -> Any:
@@ -150,9 +151,15 @@ class Fits(Estimator):
         """alone: the number, where there is one of each example."""
         return {PredictionKey.SCORES: alone(predictions["predictions"])}
 
+    def _engineered(self, features: Any, labels: Any) -> tuple[Any, Any]:
+        if self._engineer is None:
+            return features, labels
+        made, targets = self._engineer(features[FEATURE] if list(features) == [FEATURE] else dict(features), labels)
+        return made if isinstance(made, Mapping) else self._features(made), targets
+
     def _call(self, features: Any, labels: Any, mode: str) -> EstimatorSpec:
         features = features if isinstance(features, Mapping) else self._features(features)
-        spec = super()._call(features, labels, mode)
+        spec = super()._call(*self._engineered(features, labels), mode)
         if mode == ModeKeys.INFER and self._answer is not None and export.DEFAULT_KEY in (spec.export_outputs or {}):
             usual = OrAllPredictions(spec.export_outputs[export.DEFAULT_KEY], self._old(spec.predictions, _squeezed))
             return spec._replace(export_outputs={**spec.export_outputs, export.DEFAULT_KEY: usual})
