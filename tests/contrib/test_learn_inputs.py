@@ -201,8 +201,23 @@ def test_a_model_that_is_ready_is_exported(tmp_path: Path) -> None:
     strategy = learn.utils.saved_model_export_utils.make_parsing_export_strategy([column])
     assert strategy.name == "Servo"
     strategy.export(model, str(tmp_path / "again"), model.latest_checkpoint(), {}, True)
-    with pytest.raises(ValueError, match="default_output_alternative_key='a' is not supported"):
+    with pytest.raises(ValueError, match=r"default_output_alternative_key='a': the model's output_alternatives are"):
         model.export_savedmodel(str(tmp_path), serve, "a")
+
+
+def test_one_of_several_outputs_is_the_default(tmp_path: Path) -> None:
+    def model_fn(features: Any, labels: Any, mode: str) -> Any:
+        out = layers.linear(features["x"], 1)
+        named = {key: (learn.ProblemType.UNSPECIFIED, {key: out}) for key in ("low", "high")}
+        loss = tf.losses.mean_squared_error(labels, out) if labels is not None else None
+        train = layers.optimize_loss(loss, None, 0.1, "SGD") if mode == learn.ModeKeys.TRAIN else None
+        return learn.ModelFnOps(mode, {"out": out}, loss, train, output_alternatives=named)
+
+    rows = np.ones([4, 1], np.float32)
+    model = learn.Estimator(model_fn).fit({"x": rows}, rows, steps=1)
+    assert list(asked(model.export_savedmodel(str(tmp_path), serve, "high"), x=[1.0])) == ["high"]
+    with pytest.raises(ValueError, match="none of them is the default"):
+        model.export_savedmodel(str(tmp_path), serve)
 
 
 def test_a_classifier_asked_with_its_features(tmp_path: Path) -> None:

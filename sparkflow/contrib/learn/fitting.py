@@ -42,6 +42,7 @@ class Fits(Estimator):
     """Comes before another Estimator in a class's bases."""
 
     _metrics: Mapping[Any, Any] = {}  # that are evaluated too
+    _default_output: str | None = None  # of those that are exported
     _engineer: Callable[..., Any] | None = None  # what is done with features and labels first
     _answer = PredictionKey.SCORES  # of what `predict` gives where no outputs are named; None for all of them
 
@@ -128,10 +129,11 @@ class Fits(Estimator):
         assets_extra: Any = None, as_text: bool = False, checkpoint_path: str | None = None,
         strip_default_attrs: bool = False,
     ) -> bytes:  # fmt: skip
-        """As tf.estimator's. serving_input_fn: may give InputFnOps. The signatures have the names of the model's
-        outputs, so the one by default is the model's."""
-        refuse(default_output_alternative_key=default_output_alternative_key)
-        return super().export_savedmodel(
+        """As tf.estimator's. serving_input_fn: may give InputFnOps. default_output_alternative_key: which of several
+        output_alternatives is the default one; ValueError where there is none of that name."""
+        model = copy(self)
+        model._default_output = default_output_alternative_key
+        return super(Fits, model).export_savedmodel(
             export_dir_base, receiver_of(serving_input_fn), assets_extra, as_text, checkpoint_path, strip_default_attrs
         )
 
@@ -160,6 +162,12 @@ class Fits(Estimator):
     def _call(self, features: Any, labels: Any, mode: str) -> EstimatorSpec:
         features = features if isinstance(features, Mapping) else self._features(features)
         spec = super()._call(*self._engineered(features, labels), mode)
+        if mode == ModeKeys.INFER and self._default_output is not None:
+            named = dict(spec.export_outputs or {})
+            if self._default_output not in named:
+                wanted = f"default_output_alternative_key={self._default_output!r}"
+                raise ValueError(f"{wanted}: the model's output_alternatives are {sorted(named)}")
+            return spec._replace(export_outputs={**named, export.DEFAULT_KEY: named[self._default_output]})
         if mode == ModeKeys.INFER and self._answer is not None and export.DEFAULT_KEY in (spec.export_outputs or {}):
             usual = OrAllPredictions(spec.export_outputs[export.DEFAULT_KEY], self._old(spec.predictions, _squeezed))
             return spec._replace(export_outputs={**spec.export_outputs, export.DEFAULT_KEY: usual})
