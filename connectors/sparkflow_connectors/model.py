@@ -283,13 +283,23 @@ class _Key:
         graph = model.graph
         weights = (model.checkpoint, model.fingerprint or (fingerprint(model.checkpoint) if graph.restore_op else ""))
         named = (graph.inputs, graph.outputs, graph.assets)
-        self.identity = (*weights, graph.graph_def, *(tuple(names.items()) for names in named))
+        read = tuple(map(_stamp, graph.assets.values()))  # a table's file may be another one of the same name by now
+        self.identity = (*weights, graph.graph_def, *(tuple(names.items()) for names in named), read)
 
     def __hash__(self) -> int:
         return hash(self.identity)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _Key) and other.identity == self.identity
+
+
+def _stamp(path: str) -> tuple[int, ...]:
+    """What tells a file from another of its name; empty where there is none."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return ()
+    return found.st_ino, found.st_size, found.st_mtime_ns
 
 
 @lru_cache(maxsize=4)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -110,3 +111,20 @@ def test_the_checkpoint_of_a_training_is_told_as_such(tmp_path: Path) -> None:
 def test_what_is_no_path_of_a_model(path: Any) -> None:
     with pytest.raises(tf.errors.InvalidArgumentError, match="path must be that of a SavedModel's folder"):
         tf.local.load_model(path)
+
+
+def test_a_table_whose_file_is_another_one_by_now(tmp_path: Path) -> None:
+    """Exported anew into the same folder: the graph is the same, and there are no variables to tell them apart."""
+    found = []
+    for words in ("a\nb\n", "b\na\n"):
+        shutil.rmtree(tmp_path / "model", ignore_errors=True)
+        (tmp_path / "words.txt").write_text(words)
+        with tf.Graph().as_default(), tf.Session() as session:
+            word = tf.placeholder(tf.string, [None])
+            table = tf.contrib.lookup.index_table_from_file(str(tmp_path / "words.txt"))
+            given = {"word": word}, {"at": table.lookup(word)}
+            session.run(tf.tables_initializer())
+            tf.saved_model.simple_save(session, str(tmp_path / "model"), *given, legacy_init_op=tf.tables_initializer())
+        model = tf.local.load_model(tmp_path / "model")
+        found.append(model.transform(pd.DataFrame({"word": ["a", "b"]}))["at"].tolist())
+    assert found == [[0, 1], [1, 0]]
