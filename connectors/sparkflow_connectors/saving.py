@@ -192,7 +192,11 @@ def _described(model: Model) -> dict[str, Any]:
     types = pa.schema([(source.name, source.arrow) for source in sources])
     usual = Column("")
     said = [
-        {f.name: _said(v) for f in fields(c) if (v := getattr(c, f.name)) != getattr(usual, f.name) or f.name == "name"}
+        {
+            f.name: _said(c.name, v)
+            for f in fields(c)
+            if (v := getattr(c, f.name)) != getattr(usual, f.name) or f.name == "name"
+        }
         for c in (source.column for source in sources)
     ]
     return {
@@ -201,7 +205,7 @@ def _described(model: Model) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _said(value: Any) -> Any:
+def _said(column: str, value: Any) -> Any:
     """As JSON has it. Raises InvalidArgumentError on a value that it has no way to say."""
     if isinstance(value, np.generic):
         value = value.item()
@@ -210,10 +214,12 @@ def _said(value: Any) -> Any:
     if isinstance(value, bytes):
         return {"bytes": base64.b64encode(value).decode()}
     if isinstance(value, tuple | list):
-        return [_said(one) for one in value]
+        return [_said(column, one) for one in value]
     if isinstance(value, str | int | float):
         return value
-    raise InvalidArgumentError(f"A column has {value!r}, which cannot be saved: give it a number or a string instead")
+    raise InvalidArgumentError(
+        f"Column {column!r} has {value!r}, which cannot be saved: give it a number or a string instead"
+    )
 
 
 def _read(value: Any) -> Any:

@@ -232,3 +232,18 @@ def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(tf.errors.ResourceExhaustedError, match="out cannot be written: No space left"):
         model.save(tmp_path / "out")
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
+@pytest.mark.parametrize("default, words", [(b"w1", None), (np.float64(2.5), None), (1j, "'word' has 1j")])
+def test_what_a_default_may_be(default: Any, words: str | None, tmp_path: Path) -> None:
+    with tf.Graph().as_default(), tf.Session() as session:
+        x = tf.placeholder(tf.int64, [None])
+        tf.saved_model.simple_save(session, str(tmp_path / "m"), {"x": x}, {"y": tf.identity(x)})
+    column = Column("word", hash_buckets=100, default=default)
+    model, rows = tf.local.load_model(tmp_path / "m", columns={"x": column}), pd.DataFrame({"word": ["w1", None]})
+    if words is None:
+        again = tf.local.load_model(model.save(tmp_path / "out"))
+        pd.testing.assert_frame_equal(again.transform(rows), model.transform(rows))
+        return
+    with pytest.raises(tf.errors.InvalidArgumentError, match=words):
+        model.save(tmp_path / "out")
