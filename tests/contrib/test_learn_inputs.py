@@ -155,6 +155,13 @@ def test_an_experiment(tmp_path: Path) -> None:
     assert found["far"] < 1 and found["global_step"] == 200 and 1 in kept.values and max(kept.values) > 190
     assert experiment.evaluate()["far"] < 1
     np.testing.assert_allclose(asked(exports[0], x=[1.0, 2.0])["scores"], [10, 20], atol=1)
+    given = (str(tmp_path / "e"), model.latest_checkpoint(), {}, True)
+    other = tf.estimator.LinearRegressor([tf.feature_column.numeric_column("x")])
+    assert learn.make_export_strategy(serve, "line").export(model, *given)
+    with pytest.raises(ValueError, match="other"):
+        learn.make_export_strategy(serve, "other").export(model, *given)
+    with pytest.raises(ValueError, match=r"is for estimators of tf\.contrib\.learn, got LinearRegressor"):
+        learn.make_export_strategy(serve, "line").export(other, *given)
 
 
 def test_training_and_evaluating_by_turns(tmp_path: Path) -> None:

@@ -150,8 +150,24 @@ def make_export_strategy(
     serving_input_fn: Callable[[], Any], default_output_alternative_key: str | None = None, assets_extra: Any = None,
     as_text: bool = False, exports_to_keep: int | None = 5, strip_default_attrs: bool | None = None,
 ) -> LatestExporter:  # fmt: skip
-    """Exports to export/Servo after each evaluation. serving_input_fn: gives InputFnOps, or a ServingInputReceiver."""
-    return LatestExporter("Servo", receiver_of(serving_input_fn), assets_extra, as_text, exports_to_keep)
+    """Exports to export/Servo after each evaluation. serving_input_fn: gives InputFnOps, or a ServingInputReceiver.
+    default_output_alternative_key: as of export_savedmodel; its export raises ValueError for an estimator of
+    tf.estimator, which has no such outputs."""
+    made = _Strategy("Servo", receiver_of(serving_input_fn), assets_extra, as_text, exports_to_keep)
+    made.default_output = default_output_alternative_key
+    return made
+
+
+class _Strategy(LatestExporter):
+    default_output: str | None = None
+
+    def export(self, estimator: Any, *arguments: Any, **named: Any) -> bytes | None:
+        if self.default_output is not None:
+            if not isinstance(estimator, Fits):
+                key = f"default_output_alternative_key={self.default_output!r}"
+                raise ValueError(f"{key} is for estimators of tf.contrib.learn, got {type(estimator).__name__}")
+            estimator = estimator.with_default_output(self.default_output)
+        return super().export(estimator, *arguments, **named)
 
 
 def run(

@@ -55,6 +55,12 @@ class Fits(Estimator):
         other._metrics = {**self._metrics, **(metrics or {})}
         return other
 
+    def with_default_output(self, key: str | None) -> Any:
+        """A model of the same folder whose exports have that output as the default one."""
+        other = copy(self)
+        other._default_output = key
+        return other
+
     # ------------------------------------------------------------------ inputs
 
     def _input(self, x: Any, y: Any, input_fn: Any, batch_size: int | None, epochs: int | None, shuffle: bool) -> Any:
@@ -131,8 +137,7 @@ class Fits(Estimator):
     ) -> bytes:  # fmt: skip
         """As tf.estimator's. serving_input_fn: may give InputFnOps. default_output_alternative_key: which of several
         output_alternatives is the default one; ValueError where there is none of that name."""
-        model = copy(self)
-        model._default_output = default_output_alternative_key
+        model = self.with_default_output(default_output_alternative_key)
         return super(Fits, model).export_savedmodel(
             export_dir_base, receiver_of(serving_input_fn), assets_extra, as_text, checkpoint_path, strip_default_attrs
         )
